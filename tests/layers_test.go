@@ -34,7 +34,8 @@ var layers = []layer{
 	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/copier capd/vfs/membrane", pure: true},
-	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/membrane capd/vfs/search golang.org/x/text/...", pure: true},
+	{of: "capd/vfs/pattern", may: "capd/vfs capd/vfs/search golang.org/x/text/...", pure: true},
+	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/membrane capd/vfs/pattern", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
@@ -129,7 +130,7 @@ const (
 func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textOnly, std) }
 
 // required packages must exist: a missing package would satisfy every rule.
-const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
+const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
 	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/operator capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
@@ -233,8 +234,8 @@ func TestLayersCatch(t *testing.T) {
 		{"capd/vfs/membrane", "capd/vfs/namespace", false},
 		{"capd/vfs/namespace", "capd/vfs/membrane", true},
 		{"capd/backend/memory", "capd/vfs/membrane", false},
-		{"capd/vfs/deny", "golang.org/x/text/pure", true},
-		{"capd/vfs/deny", "golang.org/x/text/host", false},
+		{"capd/vfs/pattern", "golang.org/x/text/pure", true},
+		{"capd/vfs/pattern", "golang.org/x/text/host", false},
 		{"capd/backend/memory", "capd/backend/physical", false},
 		{"capd/backend/memory", "capd/cap/dir", false},
 		{"capd/backend/physical", "os", true},

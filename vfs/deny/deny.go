@@ -4,16 +4,10 @@ package deny
 
 import (
 	"context"
-	"strings"
-	"sync/atomic"
-	"unicode"
-	"unicode/utf8"
-
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
 
 	"capd/vfs"
 	"capd/vfs/membrane"
+	"capd/vfs/pattern"
 )
 
 // Secrets are the patterns withheld by default on a mounted host directory: places
@@ -36,32 +30,15 @@ var Triggers = []string{
 // matches the directory itself. Each pattern is matched against the path as it is, and
 // again with case and compatible characters folded on both sides, as some filesystems
 // do.
-type Rules struct {
-	raw, folded names
-	alike       bool // every pattern equals its folded form, so one match is enough
-
-	start *state
-	all   *state // everything from here on matches
-}
+type Rules struct{ set *pattern.Set }
 
 // Compile parses patterns. It answers invalid.
 func Compile(patterns ...string) (*Rules, error) {
-	r := &Rules{alike: true}
-	for _, text := range patterns {
-		if err := r.raw.add(text); err != nil {
-			return nil, err
-		}
-		if err := r.folded.add(fold(text)); err != nil {
-			return nil, err
-		}
-		r.alike = r.alike && fold(text) == text
+	set, err := pattern.Compile(patterns...)
+	if err != nil {
+		return nil, err
 	}
-	r.start = &state{rules: r, folded: r.folded.start()}
-	if !r.alike {
-		r.start.raw = r.raw.start()
-	}
-	r.all = &state{rules: r, hit: true}
-	return r, nil
+	return &Rules{set}, nil
 }
 
 // Must is Compile for patterns that are known to be valid. It panics otherwise.
@@ -74,65 +51,29 @@ func Must(patterns ...string) *Rules {
 }
 
 // Match reports whether a pattern matches path.
-func (r *Rules) Match(path string) bool {
-	m := r.Matcher()
-	for name := range strings.SplitSeq(path, "/") {
-		m = m.Step(name)
+func (r *Rules) Match(path string) bool { return r.set.At(path).Any() }
+
+// Matcher returns a matcher, at the root, of the paths that r matches.
+func (r *Rules) Matcher() membrane.Matcher { return at{r.set.Start()} }
+
+// at is a matcher of the paths that any pattern matches.
+type at struct{ *pattern.At }
+
+// Matched implements [membrane.Matcher].
+func (a at) Matched() bool { return a.Any() }
+
+// Step implements [membrane.Matcher].
+func (a at) Step(name string) membrane.Matcher {
+	if a.All() {
+		return a
 	}
-	return m.Matched()
+	return at{a.At.Step(name)}
 }
 
-// fold folds characters that a filesystem or a reader may take for the same, as
-// Unicode's NFKC_Casefold does: case, compatible characters, and invisible characters.
-// A character that folds to "/" does not end a name.
-func fold(path string) string {
-	names := strings.Split(path, "/")
-	for i, name := range names {
-		names[i] = foldName(name)
-	}
-	return strings.Join(names, "/")
-}
-
-// foldName folds one name. For ASCII, by far the common case, it only lowers case.
-func foldName(name string) string {
-	if isASCII(name) {
-		return strings.ToLower(name)
-	}
-	if last := lastFolded.Load(); last != nil && last.name == name {
-		return last.folded
-	}
-	folded := caseFold(name)
-	lastFolded.Store(&foldedName{strings.Clone(name), folded})
-	return folded
-}
-
-// lastFolded is the name folded last. The guards of a mount fold the same name one
-// after the other, and folding is slow.
-var lastFolded atomic.Pointer[foldedName]
-
-type foldedName struct{ name, folded string }
-
-func caseFold(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
-			return -1
-		}
-		return r
-	}, name)
-	name = norm.NFKC.String(name)
-	if lower := cases.Fold().String(name); lower != name {
-		name = norm.NFKC.String(lower)
-	}
-	return strings.ReplaceAll(name, "/", "\u2215")
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+// Same implements [membrane.Matcher].
+func (a at) Same(to membrane.Matcher) bool {
+	b, ok := to.(at)
+	return ok && (a.All() && b.All() || a.At.Same(b.At))
 }
 
 // Guard returns a guard that withholds what r matches: listings leave it out, and a

@@ -141,6 +141,12 @@ func (p *Pattern) Step(s State, name string) State {
 	return next
 }
 
+// AppendStep appends to next, which must be empty, what Step returns.
+func (p *Pattern) AppendStep(next, s State, name string) State {
+	next, _ = p.stepTo(next, s, name)
+	return next
+}
+
 // stepTo is Step into the memory of next, which must be empty. It also returns about how
 // many bytes it compared, at most.
 func (p *Pattern) stepTo(next, s State, name string) (_ State, compared int) {

@@ -1,0 +1,4 @@
+package pattern
+
+// Fold is the folding of patterns and paths, for tests.
+var Fold = fold
