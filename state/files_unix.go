@@ -10,8 +10,8 @@ import (
 // Private reports whether fi belongs to this user and no other user may change what is in it.
 func Private(fi os.FileInfo) bool { return mine(fi) && fi.Mode().Perm()&0o022 == 0 }
 
-// secret reports whether only this user can access a file.
-func secret(fi os.FileInfo) bool { return mine(fi) && fi.Mode().Perm()&0o077 == 0 }
+// Secret reports whether only this user can access a file.
+func Secret(fi os.FileInfo) bool { return mine(fi) && fi.Mode().Perm()&0o077 == 0 }
 
 func mine(fi os.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)

@@ -7,5 +7,5 @@ import (
 // Private always reports true: the directory's access control list decides.
 func Private(os.FileInfo) bool { return true }
 
-// secret always reports true: the file's access control list decides.
-func secret(os.FileInfo) bool { return true }
+// Secret always reports true: the file's access control list decides.
+func Secret(os.FileInfo) bool { return true }

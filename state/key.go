@@ -42,7 +42,7 @@ func (d Dir) readKey() (ed25519.PrivateKey, error) {
 		return nil, bad("is not a regular file")
 	case fi.Size() > maxKeyFile:
 		return nil, bad("is not a private key in PEM")
-	case !secret(fi):
+	case !Secret(fi):
 		return nil, bad("belongs to somebody else, or others can read it (chmod 600; whoever has read it can pose as this host)")
 	}
 	text, err := os.ReadFile(d.key())

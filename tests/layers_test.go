@@ -67,7 +67,15 @@ var layers = []layer{
 	// What a host composes, and its configuration. Neither imports a backend.
 	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/hostfile capd/locator capd/vfs golang.org/x/sys/...", host: true},
-	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
+	{of: "capd/config", may: "capd/meter capd/operator capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
+
+	// What a host remembers, and what it decides by.
+	{of: "capd/database", may: "capd/hostfile capd/state capd/vfs modernc.org/sqlite/...", host: true},
+	{of: "capd/record", may: "capd/database capd/operator capd/vfs golang.org/x/mod/sumdb/...", host: true},
+	{of: "capd/policy", may: "capd/operator capd/vfs capd/vfs/membrane capd/vfs/pattern", pure: true},
+	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs"},
+	{of: "capd/hook", may: "capd/operator capd/record capd/vfs", host: true},
+	{of: "capd/metrics", may: "capd/operator capd/vfs", host: true},
 
 	// A revision of a repository, and what waits for a commit.
 	{of: "capd/worktree", may: "capd/vfs capd/vfs/diff capd/vfs/overlay capd/backend/git"},
@@ -82,10 +90,11 @@ var layers = []layer{
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
-	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane github.com/tidwall/btree"},
+	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane " + remembered + " github.com/tidwall/btree"},
 	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff capd/vat capd/capnp " + serialization},
 	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/membrane capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
+	{of: "capd/cap/petitioner", may: capLayer + " capd/operator"},
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "golang.org/x/sys/unix capd/cap/virtualfs capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
 
@@ -95,7 +104,7 @@ var layers = []layer{
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs capd/vfs/membrane " +
-		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
+		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/... " + remembered, host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},
 	{of: "capd/tests/...", may: "...", host: true},
@@ -111,6 +120,9 @@ type layer struct {
 // serialization is the part of go-capnp that capd uses: messages, and the generated
 // structs of rpc.capnp. Its rpc and server packages are not allowed.
 const serialization = "capnproto.org/go/capnp/v3 capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+// remembered is what keeps a host's state, and decides by it.
+const remembered = "capd/database capd/record capd/policy capd/approval capd/hook"
 
 // remoteExecution is the Remote Execution API and the packages that speak it.
 const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org/grpc/... google.golang.org/protobuf/... google.golang.org/genproto/..."
@@ -132,7 +144,7 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 // required packages must exist: a missing package would satisfy every rule.
 const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
-	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
+	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/operator capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are checked separately, since their files differ.
@@ -266,7 +278,7 @@ func TestLayersCatch(t *testing.T) {
 
 // serving is the packages of a host. No client links them.
 const serving = "capd/cap/console capd/cap/control capd/cap/dir capd/cap/file capd/cap/session capd/cap/virtualfs " +
-	"capd/authority/... capd/virtualfs capd/host capd/server capd/backend/... capd/help"
+	"capd/authority/... capd/virtualfs capd/host capd/server capd/backend/... capd/help " + remembered
 
 // layers could allow what these tests forbid, so they are separate.
 func TestLayersThatNobodyMayCross(t *testing.T) {
