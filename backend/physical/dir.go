@@ -24,6 +24,7 @@ var (
 	_ vfs.Searcher   = (*Dir)(nil)
 	_ vfs.Symlinker  = (*Dir)(nil)
 	_ vfs.Installer  = (*Dir)(nil)
+	_ vfs.Identifier = (*Dir)(nil)
 )
 
 // Stat answers stale once the directory was moved, removed or replaced, and crossDevice
@@ -40,14 +41,45 @@ func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
 		return vfs.Info{}, err
 	}
 	defer d.s.leave(dir)
-	a, err := dir.attr()
+	a, err := standing(dir)
 	if err != nil {
-		return vfs.Info{}, explain(err)
-	}
-	if a.nlink == 0 {
-		return vfs.Info{}, vfs.At("", vfs.Stale)
+		return vfs.Info{}, err
 	}
 	return a.info(), nil
+}
+
+// standing returns the attributes of dir, unless it was removed.
+func standing(dir directory) (attr, error) {
+	a, err := dir.attr()
+	if err != nil {
+		return attr{}, explain(err)
+	}
+	if a.nlink == 0 {
+		return attr{}, vfs.At("", vfs.Stale)
+	}
+	return a, nil
+}
+
+// Identity implements vfs.Identifier: the inode number and the time of birth, or the file
+// system's handle where it keeps no such time.
+func (d *Dir) Identity(ctx context.Context) (string, error) {
+	dir, err := d.enter(ctx, d.at)
+	if err != nil {
+		return "", err
+	}
+	defer d.s.leave(dir)
+	if _, err := standing(dir); err != nil {
+		return "", err
+	}
+	id, err := dir.ident()
+	if err != nil {
+		return "", explain(err)
+	}
+	text := id.lasting()
+	if text == "" {
+		return "", vfs.Errorf(vfs.Unsupported, "this file system does not say when a directory was made")
+	}
+	return text, nil
 }
 
 // Lookup answers limit if the path would be longer or deeper than package vfs allows.

@@ -1,6 +1,8 @@
 package physical
 
 import (
+	"encoding/base64"
+	"fmt"
 	"io"
 	"os"
 
@@ -48,6 +50,7 @@ type place struct {
 // system, or a *vfs.Error.
 type directory interface {
 	attr() (attr, error)
+	ident() (ident, error)
 	// lstat returns the attributes of name. It never follows a link.
 	lstat(name string) (attr, error)
 	// look is lstat, and identifies a directory.
@@ -212,18 +215,25 @@ type ident struct {
 	dev    uint64
 	ino    uint64
 	btime  int64
-	fi     os.FileInfo // if ino is unknown
 }
 
 func (a ident) same(b ident) bool {
 	switch {
 	case a.handle != "" || b.handle != "":
 		return a.handle == b.handle
-	case a.ino != 0 || b.ino != 0:
-		return a.dev == b.dev && a.ino == b.ino && a.btime == b.btime
 	}
-	if a.fi == nil || b.fi == nil {
-		return a.fi == nil && b.fi == nil // both are the root's, which is kept open and needs none
+	return a.dev == b.dev && a.ino == b.ino && a.btime == b.btime // all 0 for the root, which is kept open and needs none
+}
+
+// lasting returns what identifies the directory after a restart too, or "". The number of
+// the device is not part of it, since it may be another after the machine has started
+// again.
+func (a ident) lasting() string {
+	switch {
+	case a.ino != 0 && a.btime != 0:
+		return fmt.Sprintf("%d:%d", a.ino, a.btime)
+	case a.handle != "":
+		return "handle:" + base64.RawStdEncoding.EncodeToString([]byte(a.handle))
 	}
-	return os.SameFile(a.fi, b.fi)
+	return ""
 }

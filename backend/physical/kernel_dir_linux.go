@@ -38,6 +38,14 @@ func (d *kernelDir) attr() (attr, error) {
 	return d.h.describe(d.fd)
 }
 
+func (d *kernelDir) ident() (ident, error) {
+	stx, err := d.h.statx(d.fd, "")
+	if err != nil {
+		return ident{}, err
+	}
+	return identOf(d.fd, &stx), nil
+}
+
 func (d *kernelDir) lstat(name string) (attr, error) {
 	if d.try { // statx(2) may wait
 		fd, err := d.descend(name, unix.O_PATH|unix.O_NOFOLLOW)

@@ -100,6 +100,11 @@ func (d *rootDir) attr() (a attr, err error) {
 	return a, err
 }
 
+func (d *rootDir) ident() (id ident, err error) {
+	err = d.itself(func(f *os.File) (err error) { id, err = identOfFile(f); return })
+	return id, err
+}
+
 func (d *rootDir) lstat(name string) (attr, error) {
 	fi, err := d.root.Lstat(name)
 	if err != nil {

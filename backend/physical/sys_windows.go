@@ -3,16 +3,25 @@ package physical
 import (
 	"errors"
 	"os"
+	"syscall"
 )
 
 func descriptorLimit() int { return 16384 }
 
 func (a *attr) fromSystem(any) {}
 
-// identOfFile uses the volume and the file's index, which NTFS does not reuse.
+// identOfFile uses the volume, the file's index, which NTFS does not reuse, and its birth; see
+// BY_HANDLE_FILE_INFORMATION.
 func identOfFile(f *os.File) (ident, error) {
-	fi, err := f.Stat()
-	return ident{fi: fi}, err
+	var info syscall.ByHandleFileInformation
+	if err := syscall.GetFileInformationByHandle(syscall.Handle(f.Fd()), &info); err != nil {
+		return ident{}, &os.PathError{Op: "GetFileInformationByHandle", Path: f.Name(), Err: err}
+	}
+	return ident{
+		dev:   uint64(info.VolumeSerialNumber),
+		ino:   uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow),
+		btime: info.CreationTime.Nanoseconds(),
+	}, nil
 }
 
 func own(attr) bool                    { return true }

@@ -22,16 +22,17 @@ func New(inner vfs.Dir, plan *Plan) vfs.Dir {
 }
 
 var (
-	_ vfs.Dir       = (*dir)(nil)
-	_ vfs.Symlinker = (*dir)(nil)
-	_ vfs.Installer = (*dir)(nil)
-	_ vfs.DirStager = (*dir)(nil)
-	_ vfs.File      = (*file)(nil)
-	_ vfs.Opener    = (*file)(nil)
-	_ vfs.Versioner = (*file)(nil)
-	_ vfs.Appender  = (*file)(nil)
-	_ vfs.Link      = (*link)(nil)
-	_ vfs.Content   = (*content)(nil)
+	_ vfs.Dir        = (*dir)(nil)
+	_ vfs.Symlinker  = (*dir)(nil)
+	_ vfs.Installer  = (*dir)(nil)
+	_ vfs.DirStager  = (*dir)(nil)
+	_ vfs.Identifier = (*dir)(nil)
+	_ vfs.File       = (*file)(nil)
+	_ vfs.Opener     = (*file)(nil)
+	_ vfs.Versioner  = (*file)(nil)
+	_ vfs.Appender   = (*file)(nil)
+	_ vfs.Link       = (*link)(nil)
+	_ vfs.Content    = (*content)(nil)
 )
 
 // wrap returns n with the plan's faults.
@@ -88,6 +89,10 @@ func (n *node[N]) Stat(ctx context.Context) (vfs.Info, error) {
 func (n *node[N]) Close() error { return n.plan.close(n.inner) }
 
 type dir struct{ node[vfs.Dir] }
+
+func (d *dir) Identity(ctx context.Context) (string, error) {
+	return result(ctx, d.plan, Identity, func(ctx context.Context) (string, error) { return vfs.Identity(ctx, d.inner) })
+}
 
 func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	n, err := opened(ctx, d.plan, Lookup, func(ctx context.Context) (vfs.Node, error) { return d.inner.Lookup(ctx, name) }, closed)

@@ -17,6 +17,7 @@ const (
 	Any Op = "*" // every operation
 
 	Stat     Op = "stat"
+	Identity Op = "identity"
 	Lookup   Op = "lookup"
 	List     Op = "list"  // a listing, when it starts and when it has ended
 	Entry    Op = "entry" // one entry of a listing: Before it is yielded

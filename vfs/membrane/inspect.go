@@ -1,6 +1,8 @@
 package membrane
 
 import (
+	"context"
+
 	"capd/meter"
 	"capd/vfs"
 )
@@ -21,6 +23,18 @@ func (v *fileView) Dup() (vfs.Node, error) {
 		return nil, err
 	}
 	return v.derived(v.base, v.mask)
+}
+
+// Identity implements [vfs.Identifier]. It needs no right, since only a host asks.
+func (v *dirView) Identity(ctx context.Context) (text string, err error) {
+	if err := v.check(0); err != nil {
+		return "", err
+	}
+	err = v.guards.within(ctx, func(ctx context.Context) (err error) {
+		text, err = vfs.Identity(ctx, v.dir)
+		return err
+	})
+	return text, err
 }
 
 // Place says where a view stands inside its membrane, and what bounds it. A guest never

@@ -148,6 +148,18 @@ func (d *nsDir) Stat(ctx context.Context) (vfs.Info, error) {
 	return p.dir.Stat(ctx)
 }
 
+// Identity implements [vfs.Identifier]. A directory that only leads to mounts has none.
+func (d *nsDir) Identity(ctx context.Context) (string, error) {
+	p, err := d.now()
+	if err != nil {
+		return "", err
+	}
+	if p.dir == nil {
+		return "", vfs.Errorf(vfs.Unsupported, "this directory is in no store")
+	}
+	return vfs.Identity(ctx, p.dir)
+}
+
 func (d *nsDir) Close() error {
 	if !d.closed.Swap(true) && d.dir != nil && d.dir != d.in.root {
 		d.dir.Close()

@@ -14,6 +14,8 @@ var (
 	_ vfs.Installer = (*dir)(nil)
 	_ vfs.Trier     = (*dir)(nil)
 	_ vfs.Searcher  = (*dir)(nil)
+
+	_ vfs.Identifier = (*dir)(nil)
 )
 
 // Stat implements vfs.Node.
@@ -42,6 +44,33 @@ func (d *dir) Stat(ctx context.Context) (vfs.Info, error) {
 		return vfs.Info{}, err
 	}
 	return info, nil
+}
+
+// Identity implements vfs.Identifier. A directory that was made in the overlay has none
+// before it is applied.
+func (d *dir) Identity(ctx context.Context) (text string, err error) {
+	if err := d.o.look(ctx); err != nil {
+		return "", err
+	}
+	here, err := d.here()
+	if err != nil {
+		d.o.mu.RUnlock()
+		return "", err
+	}
+	path, below, holds := here.origin, here.below, here.holds()
+	d.o.mu.RUnlock()
+	if !below {
+		return "", vfs.Errorf(vfs.Unsupported, "this directory was made here and is not applied yet")
+	}
+	err = d.beneath(ctx, path, holds, func(n vfs.Node) error {
+		lower, ok := n.(vfs.Dir)
+		if !ok {
+			return vfs.Stale
+		}
+		text, err = vfs.Identity(ctx, lower)
+		return err
+	})
+	return text, err
 }
 
 // Lookup implements vfs.Dir.

@@ -31,6 +31,7 @@ var abilityRules = []rule{
 	{"Host/Closed", local, testAbilitiesClosed},
 	{"Host/StageDir", local, testStageDir},
 	{"Host/StageDirDropped", local, testStageDirDropped},
+	{"Host/Identity", local, testIdentity},
 }
 
 // abilities are what a store need not support, as found out by trying.

@@ -41,6 +41,7 @@ var broken = map[string]func(vfs.Dir) vfs.Dir{
 	"Commit/Effect":              func(d vfs.Dir) vfs.Dir { return undeclared{d} },
 	"Close/Dir":                  func(d vfs.Dir) vfs.Dir { return unclosed{d} },
 	"Identity/Dir":               func(d vfs.Dir) vfs.Dir { return relinking{d, nil} },
+	"Host/Identity":              func(d vfs.Dir) vfs.Dir { return named{d, ""} },
 	"Read/Cancelled":             func(d vfs.Dir) vfs.Dir { return deaf{d} },
 	"Immutable/Changes":          nil, // a store that changes, said to be immutable
 	"Host/Symlink":               func(d vfs.Dir) vfs.Dir { return tidying{d} },
