@@ -76,13 +76,14 @@ func (fs *FS) Tree() vfs.Dir { return fs.names.Root() }
 // mount is one mounted store.
 type mount struct {
 	operator.Mount
-	url     *URL
-	store   *Store
-	guards  []membrane.Guard // deny, ask and its own
-	meter   *meter.Meter     // nil if the mount has no quota
-	overlay *overlay.Overlay
-	upper   *Upper   // of the overlay
-	applied []string // ids of applies in the journal, oldest first
+	url      *URL
+	identity string // tells it from other stores; see identify
+	store    *Store
+	guards   []membrane.Guard // deny, ask and its own
+	meter    *meter.Meter     // nil if the mount has no quota
+	overlay  *overlay.Overlay
+	upper    *Upper   // of the overlay
+	applied  []string // ids of applies in the journal, oldest first
 
 	work sync.Mutex // one apply, undo, revert or commit at a time
 }
@@ -108,10 +109,14 @@ func (fs *FS) Mount(ctx context.Context, path, url string, a operator.Attenuatio
 		return err
 	}
 	m.Path, m.Attenuation, m.Kept = path, a, m.store.Kept
+	m.identity, err = identify(ctx, u, tree)
 	if m.overlay != nil && m.orphaned() {
 		fs.o.Logf("capd: %s: changes wait that were made over %s, which ended with an earlier host; those that need what it held are in conflict", vfs.Printable(path), m.url.Below)
 	}
-	if err := fs.enter(m, tree); err != nil {
+	if err == nil {
+		err = fs.enter(m, tree)
+	}
+	if err != nil {
 		tree.Close()
 		m.store.close()
 		return vfs.At(path, err)
