@@ -14,7 +14,7 @@ CREATE TABLE grants(
   parent INTEGER REFERENCES grants(id), top INTEGER,   -- top: the root grant; NULL in a root grant
   root TEXT, scope TEXT,                         -- root id; scope id of a workspace that is not rw; NULL
   path BLOB NOT NULL,                            -- in the host's tree, real names, no links
-  identity BLOB,                                 -- of the node, or of what a file lies in; NULL: the store has none
+  identity TEXT,                                 -- of the node, or of what a file lies in; NULL: the store has none
   mounts TEXT NOT NULL,                          -- JSON {mount path: identity} of the mount it lies in, or of all below it
   rights INTEGER NOT NULL,                       -- the bits it keeps
   source TEXT NOT NULL,                          -- serve, config, operator, manifest, conversation, approval, core
@@ -42,8 +42,9 @@ CREATE TABLE policies(hash BLOB PRIMARY KEY, text TEXT NOT NULL, by TEXT NOT NUL
 
 CREATE TABLE asks(
   id BLOB PRIMARY KEY, binding BLOB NOT NULL,    -- 16 random bytes; sha256 over what the answer is bound to
-  kind INTEGER NOT NULL, grant_id INTEGER, invite INTEGER, subject TEXT NOT NULL,
-  op INTEGER, path BLOB, to_path BLOB, found BLOB, digest BLOB, size INTEGER,
+  kind TEXT NOT NULL, grant_id INTEGER, share_id INTEGER, invite INTEGER, -- the root grant, and the share that asked; or the invite
+  subject TEXT NOT NULL,                         -- as the operator is shown it
+  op TEXT, path BLOB, to_path BLOB, found BLOB, found_to BLOB, digest BLOB, size INTEGER, exec INTEGER NOT NULL DEFAULT 0,
   why TEXT NOT NULL, diff TEXT, words TEXT, want TEXT,     -- rules as JSON; words and want are a petitioner's
   asked INTEGER NOT NULL, decision TEXT, answer TEXT, decided INTEGER, by TEXT, spent INTEGER, result INTEGER) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX asks_pending ON asks(binding) WHERE decision IS NULL;
