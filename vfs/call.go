@@ -3,8 +3,8 @@ package vfs
 import "context"
 
 // Call is what the context of a call says about that call, besides its end. A store does
-// not read it: it uses [IsTrying], [Remember], [Recall], [Stage], [Commit] and
-// [SyncLater]. What wraps a store, such as a membrane, changes a copy and calls its store
+// not read it: it uses [IsTrying], [Remember], [Recall], [Stage], [Ready], [Commit]
+// and [SyncLater]. What wraps a store, such as a membrane, changes a copy and calls its store
 // with [WithCall].
 type Call struct {
 	// Trying says that the call must not wait; see [Trying].
@@ -32,8 +32,10 @@ type Call struct {
 		Run(ctx context.Context, do func(context.Context) error) error
 	}
 
-	found *found    // by a Lookup; nil if the call does not recall
-	later *together // what has to be synced; nil if nothing is left for later
+	found   *found            // by a Lookup; nil if the call does not recall
+	later   *together         // what has to be synced; nil if nothing is left for later
+	answers *answering        // nil if nobody answers for the change; see [Call.OnChange]
+	aside   func(wait func()) // nil gives up nothing; see [Call.OnAside]
 }
 
 // SyncsLater reports whether a change of names may return before it is on disk, since the

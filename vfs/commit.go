@@ -41,12 +41,21 @@ func (c *Call) OnCommit(in Committer) {
 // revoke waits for a commit that has begun. Quotas reserve e here. If one refuses,
 // Commit returns its error and does not run change. Once change has begun, the end of
 // the context no longer matters.
+//
+// If the context carries a [Change] and the store did not call [Ready], Commit calls it
+// first, and then waits for the disk.
 func Commit(ctx context.Context, e Effect, change func() (Effect, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c := callOf(ctx).Commit; c != nil {
-		_, err := c(e, change)
+	call := callOf(ctx)
+	if call.answers != nil {
+		if err := call.answers.ready(ctx, Staged{Grows: e, Late: true}); err != nil {
+			return err
+		}
+	}
+	if call.Commit != nil {
+		_, err := call.Commit(e, change)
 		return err
 	}
 	_, err := change()

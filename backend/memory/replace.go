@@ -92,14 +92,14 @@ func (rep *replacement) check(tries int) (step, error) {
 	case fresh == nil:
 		return step{}, nil
 	case n == nil:
-		return step{grows: vfs.Effect{Bytes: fresh.size, Nodes: 1}, needs: true, apply: func() {
+		return step{grows: vfs.Effect{Bytes: fresh.size, Nodes: 1}, content: stagedBlob{fresh}, needs: true, apply: func() {
 			n := newInode(vfs.FileKind)
 			n.data = fresh
 			rep.dress(n)
 			here.put(rep.name, n)
 		}}, nil
 	}
-	return step{grows: vfs.Effect{Bytes: fresh.size - n.data.size}, needs: true, apply: func() {
+	return step{grows: vfs.Effect{Bytes: fresh.size - n.data.size}, content: stagedBlob{fresh}, needs: true, apply: func() {
 		rep.store.detach(n.data)
 		n.data = fresh
 		n.modified = nowMs()

@@ -13,14 +13,19 @@ import (
 
 // foresee returns the error that a change would have now, without making it.
 func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)) error {
-	_, _, err := s.plan(ctx, 0, func(tries int) (step, error) {
+	_, _, err := s.plan(ctx, 0, s.fitting(ctx, check))
+	return err
+}
+
+// fitting is check for a change that also has to fit in.
+func (s *Store) fitting(ctx context.Context, check func(tries int) (step, error)) func(tries int) (step, error) {
+	return func(tries int) (step, error) {
 		st, err := check(tries)
 		if err == nil {
 			err = s.room(ctx, st)
 		}
 		return st, err
-	})
-	return err
+	}
 }
 
 // plan calls check until all versions are known that it asks for. It returns the step, and
@@ -99,3 +104,22 @@ func (st *staging) reserve(n int64, old func() int64) error {
 	st.reserved += n
 	return nil
 }
+
+// stagedBlob is a blob that all is staged in. Its version is known.
+type stagedBlob struct{ *blob }
+
+var _ vfs.StagedContent = stagedBlob{}
+
+// Version implements vfs.StagedContent.
+func (b stagedBlob) Version() vfs.Version { return *b.version.Load() }
+
+// Open implements vfs.StagedContent.
+func (b stagedBlob) Open(ctx context.Context) (vfs.Content, error) {
+	return vfs.NewContent(ctx, b, b.size), nil
+}
+
+// Close implements io.Closer.
+func (b stagedBlob) Close() error { return nil }
+
+// Sync implements vfs.StagedContent. It does nothing: memory does not survive a power cut.
+func (b stagedBlob) Sync(context.Context) error { return nil }

@@ -100,9 +100,10 @@ func (s *Store) look(ctx context.Context) error {
 // step is a change that a check found possible: by how much it grows the tree, exactly,
 // the new bytes of content it needs, and how to make it.
 type step struct {
-	grows vfs.Effect
-	needs bool   // it stores new content, or copies old content to write to it
-	apply func() // must not fail
+	grows   vfs.Effect
+	content vfs.StagedContent // what is staged; nil unless a whole file is put
+	needs   bool              // it stores new content, or copies old content to write to it
+	apply   func()            // must not fail
 }
 
 // unknownVersion is the error of a check that needs a version not computed yet.
@@ -119,7 +120,14 @@ func (*unknownVersion) Error() string { return "the version is not known yet" }
 // tries counts from 0 how often that happened.
 func (s *Store) change(ctx context.Context, check func(tries int) (step, error)) error {
 	for tries := 0; ; tries++ {
-		plan, now, err := s.plan(ctx, tries, check)
+		foresee := check
+		if vfs.NeedsReady(ctx) {
+			foresee = s.fitting(ctx, check)
+		}
+		plan, now, err := s.plan(ctx, tries, foresee)
+		if err == nil {
+			err = vfs.Ready(ctx, vfs.Staged{Grows: plan.grows, Content: plan.content})
+		}
 		if err != nil {
 			return err
 		}

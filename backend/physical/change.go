@@ -10,19 +10,23 @@ import (
 // the same name before the commit.
 const attempts = 8
 
-// commit prepares a change and commits it. prepare returns the most by which the change
-// may grow the store. change gets that as most. It returns again when it would grow the
-// store by more, or when what was prepared for is no longer there. commit then starts
-// again. If change returns again or an error, it must have changed nothing.
-func commit(ctx context.Context, prepare func() (vfs.Effect, error), change func(most vfs.Effect) (e vfs.Effect, again bool, err error)) error {
+// commit prepares a change and commits it. prepare returns what is staged, and the most
+// by which the change may grow the store. change gets that as most. It returns again when
+// it would grow the store by more, or when what was prepared for is no longer there.
+// commit then starts again. If change returns again or an error, it must have changed
+// nothing.
+func commit(ctx context.Context, prepare func() (vfs.Staged, error), change func(most vfs.Effect) (e vfs.Effect, again bool, err error)) error {
 	for range attempts {
-		most, err := prepare()
+		ready, err := prepare()
+		if err == nil {
+			err = vfs.Ready(ctx, ready)
+		}
 		if err != nil {
 			return err
 		}
 		var again bool
-		err = vfs.Commit(ctx, most, func() (e vfs.Effect, err error) {
-			e, again, err = change(most)
+		err = vfs.Commit(ctx, ready.Grows, func() (e vfs.Effect, err error) {
+			e, again, err = change(ready.Grows)
 			if again && err == nil {
 				err = errKeepsChanging
 			}
@@ -97,7 +101,16 @@ func (d *Dir) mayMake(ctx context.Context, name string) error {
 func (d *Dir) make(ctx context.Context, name string, do func(directory) error) error {
 	changing := changing{s: d.s}
 	defer changing.drop()
-	err := vfs.Commit(ctx, vfs.Effect{Nodes: 1}, func() (vfs.Effect, error) {
+	one := vfs.Effect{Nodes: 1}
+	if vfs.NeedsReady(ctx) {
+		if err := d.vacant(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := vfs.Ready(ctx, vfs.Staged{Grows: one}); err != nil {
+		return err
+	}
+	err := vfs.Commit(ctx, one, func() (vfs.Effect, error) {
 		defer d.s.lock(vfs.Join(d.at.path, name))()
 		dir, err := d.s.enter(d.at)
 		if err != nil {
@@ -110,12 +123,21 @@ func (d *Dir) make(ctx context.Context, name string, do func(directory) error) e
 		if err := do(dir); err != nil {
 			return vfs.Effect{}, gone(err)
 		}
-		return vfs.Effect{Nodes: 1}, nil
+		return one, nil
 	})
 	if err != nil {
 		return err
 	}
 	return changing.sync(ctx)
+}
+
+// vacant answers exists when something is called name.
+func (d *Dir) vacant(ctx context.Context, name string) error {
+	was, err := d.seen(ctx, name, vfs.If{})
+	if err == nil && was.exists {
+		err = vfs.At("", vfs.Exists)
+	}
+	return err
 }
 
 // seen looks at name in d. If c is on a version it finds out the version.

@@ -79,17 +79,17 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 	var was seen
 	var unsettled bool
 	return commit(ctx,
-		func() (vfs.Effect, error) {
+		func() (vfs.Staged, error) {
 			if unsettled {
 				if err := was.attr.pause(ctx); err != nil {
-					return vfs.Effect{}, err
+					return vfs.Staged{}, err
 				}
 			}
 			var err error
 			if was, err = f.writable(ctx, c); err != nil {
-				return vfs.Effect{}, err
+				return vfs.Staged{}, err
 			}
-			return vfs.Effect{Bytes: max(0, sizeAfter(was.attr.size)-was.attr.size)}, nil
+			return vfs.Staged{Grows: vfs.Effect{Bytes: max(0, sizeAfter(was.attr.size)-was.attr.size)}}, nil
 		},
 		func(most vfs.Effect) (e vfs.Effect, again bool, err error) {
 			defer f.s.lock(f.path)()

@@ -31,7 +31,7 @@ func (d *Dir) removeOnce(ctx context.Context, name string, c vfs.If) error {
 	defer func() { r.unpin(); r.done() }()
 	defer r.changing.drop()
 	err := commit(ctx,
-		func() (vfs.Effect, error) { return vfs.Effect{}, r.prepare(ctx) },
+		func() (vfs.Staged, error) { return vfs.Staged{}, r.prepare(ctx) },
 		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
 	if err != nil {
 		return err

@@ -64,7 +64,9 @@ func (r *renaming) run(ctx context.Context) error {
 	defer r.unpin()
 	defer r.changing.drop()
 	err := commit(ctx,
-		func() (vfs.Effect, error) { return vfs.Effect{Nodes: r.comes}, r.prepare(ctx) },
+		func() (vfs.Staged, error) {
+			return vfs.Staged{Grows: vfs.Effect{Nodes: r.comes}}, r.prepare(ctx)
+		},
 		func(vfs.Effect) (vfs.Effect, bool, error) {
 			e, again, err := r.commit()
 			if err == nil && !again {

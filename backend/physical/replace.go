@@ -61,17 +61,18 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 	changing := changing{s: d.s}
 	defer changing.drop()
 	err = commit(ctx,
-		func() (vfs.Effect, error) {
+		func() (vfs.Staged, error) {
 			if was, err = d.replaceable(ctx, name, c, how); err != nil {
-				return vfs.Effect{}, err
+				return vfs.Staged{}, err
 			}
-			if err := t.dress(ctx, d, name, was); err != nil {
-				return vfs.Effect{}, err
+			if err := t.dress(d, name, was); err != nil {
+				return vfs.Staged{}, err
 			}
-			if !was.exists {
-				return vfs.Effect{Bytes: t.size, Nodes: 1}, nil
+			grows := vfs.Effect{Bytes: t.size, Nodes: 1}
+			if was.exists {
+				grows = vfs.Effect{Bytes: max(0, t.size-was.attr.size)}
 			}
-			return vfs.Effect{Bytes: max(0, t.size-was.attr.size)}, nil
+			return vfs.Staged{Grows: grows, Content: t}, nil
 		},
 		func(most vfs.Effect) (vfs.Effect, bool, error) {
 			return d.place(t, name, was, c, most, &changing, &held)

@@ -21,8 +21,11 @@ type staged struct {
 	perm    os.FileMode // taken over from the old file
 	exec    *bool       // executable or not; nil keeps what the mode says
 	dressed bool        // it has everything else that dress copies
+	synced  bool        // all of that is on disk
 	placed  bool        // it was moved to its place, and nothing came back
 }
+
+var _ vfs.StagedContent = (*staged)(nil)
 
 func (st *stage) newFile() (*staged, error) {
 	d, err := st.s.enter(st.at)
@@ -85,8 +88,8 @@ func (t *staged) fill(ctx context.Context, r io.Reader) error {
 }
 
 // dress gives t the attributes that it takes over from the file at name, or those of a
-// new file, and writes it to disk.
-func (t *staged) dress(ctx context.Context, d *Dir, name string, was seen) error {
+// new file. Then t has to be synced.
+func (t *staged) dress(d *Dir, name string, was seen) error {
 	if t.dressed && (!was.exists || was.attr.perm == t.perm) {
 		return nil
 	}
@@ -117,10 +120,39 @@ func (t *staged) dress(ctx context.Context, d *Dir, name string, was seen) error
 			return explain(err)
 		}
 	}
-	t.perm, t.dressed = perm, true
+	t.perm, t.dressed, t.synced = perm, true, false
+	return nil
+}
+
+// Size implements vfs.StagedContent.
+func (t *staged) Size() int64 { return t.size }
+
+// Version implements vfs.StagedContent.
+func (t *staged) Version() vfs.Version { return t.sum.version() }
+
+// Open implements vfs.StagedContent.
+func (t *staged) Open(ctx context.Context) (vfs.Content, error) {
+	d, err := t.st.s.enter(t.st.at)
+	if err != nil {
+		return nil, t.st.lost(err)
+	}
+	defer t.st.s.leave(d)
+	f, _, err := d.open(t.name, os.O_RDONLY)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return vfs.NewContent(ctx, f, t.size), nil
+}
+
+// Sync implements vfs.StagedContent.
+func (t *staged) Sync(ctx context.Context) (err error) {
+	if t.synced {
+		return nil
+	}
 	if late := meter.Rest(ctx, func() { err = t.file.Sync() }); err == nil && late != nil {
 		return late
 	}
+	t.synced = err == nil
 	return explain(err)
 }
 

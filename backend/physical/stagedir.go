@@ -34,11 +34,8 @@ func (d *Dir) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) 
 	if err := d.mayMake(ctx, name); err != nil {
 		return nil, err
 	}
-	switch was, err := d.seen(ctx, name, vfs.If{}); {
-	case err != nil:
+	if err := d.vacant(ctx, name); err != nil {
 		return nil, err
-	case was.exists:
-		return nil, vfs.At("", vfs.Exists)
 	}
 	if err := d.inherits(); err != nil {
 		return nil, err

@@ -152,8 +152,9 @@ type step struct {
 	grows  vfs.Effect // how much it adds to the tree
 	copies int64      // bytes that it also copies from the lower tree
 	edits  []edit
-	sync   bool   // it must be durable when it is made
-	made   func() // may be nil; called under mu when the edits are made
+	sync   bool              // it must be durable when it is made
+	whole  vfs.StagedContent // what is staged; nil unless a whole file is put
+	made   func()            // may be nil; called under mu when the edits are made
 
 	// write, if not nil, writes in place before the edits are made. It returns by how
 	// many bytes the content grew.
@@ -166,8 +167,14 @@ func (o *Overlay) change(ctx context.Context, plan func(context.Context) (*step,
 	line := int64(0)
 	err := o.inTurn(ctx, func(ctx context.Context) error {
 		st, err := plan(ctx)
+		if err == nil {
+			err = o.fits(st.edits)
+		}
 		if err != nil {
 			return err
+		}
+		if vfs.NeedsReady(ctx) {
+			return st.ready()
 		}
 		if err = o.changeNow(ctx, st); err == nil && st.names() {
 			line = o.flusher.newest.Load()
@@ -180,16 +187,23 @@ func (o *Overlay) change(ctx context.Context, plan func(context.Context) (*step,
 	return o.flush(ctx, line)
 }
 
+// most is by how much st can grow what is stored.
+func (st *step) most() vfs.Effect {
+	return vfs.Effect{Bytes: st.grows.Bytes + st.copies, Nodes: st.grows.Nodes}
+}
+
+// ready has somebody answer for st, with no turn held. Then st has to be planned again.
+func (st *step) ready() error {
+	ready := vfs.Staged{Grows: st.most(), Content: st.whole}
+	return &unknown{find: func(ctx context.Context) error { return vfs.Ready(ctx, ready) }}
+}
+
 // names reports whether st changes names and has not been written to disk.
 func (st *step) names() bool { return len(st.edits) > 0 && !st.sync && st.write == nil }
 
 // changeNow makes st. The caller holds the turn.
 func (o *Overlay) changeNow(ctx context.Context, st *step) error {
-	if err := o.fits(st.edits); err != nil {
-		return err
-	}
-	most := vfs.Effect{Bytes: st.grows.Bytes + st.copies, Nodes: st.grows.Nodes}
-	return vfs.Commit(ctx, most, func() (vfs.Effect, error) {
+	return vfs.Commit(ctx, st.most(), func() (vfs.Effect, error) {
 		inner := inside(context.WithoutCancel(ctx))
 		if st.write != nil {
 			if grown, err := st.write(inner); err != nil {

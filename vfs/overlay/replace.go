@@ -26,11 +26,11 @@ func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bo
 	if err := r.foresee(ctx, name, c); err != nil {
 		return vfs.Version{}, err
 	}
-	fresh, version, err := r.o.contents.stage(ctx, r.o.bounded(from))
+	content, version, err := r.o.contents.stage(ctx, r.o.bounded(from))
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	used := false
+	fresh := &staged{content: content, of: &r.o.contents, version: version}
 	err = r.o.change(ctx, func(ctx context.Context) (*step, error) {
 		s, err := r.replaceable(ctx, name, c)
 		if err != nil {
@@ -39,12 +39,12 @@ func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bo
 		defer s.close()
 		st, err := s.replaces(ctx, fresh, exec)
 		if err == nil {
-			st.made = func() { used = true }
+			st.made = func() { fresh.used = true }
 		}
 		return st, err
 	})
-	if !used {
-		r.o.contents.remove(ctx, fresh)
+	if !fresh.used {
+		r.o.contents.remove(ctx, content)
 	}
 	if err != nil {
 		return vfs.Version{}, err
@@ -92,14 +92,43 @@ func (r *ref) replaceable(ctx context.Context, name string, c vfs.If) (*spot, er
 	return s, nil
 }
 
+// staged is a whole content that was stored to be put in place.
+type staged struct {
+	*content
+	of      *contents
+	version vfs.Version
+	size    int64 // set by the first plan
+	used    bool  // it was put in place
+}
+
+var _ vfs.StagedContent = (*staged)(nil)
+
+// Size implements vfs.StagedContent.
+func (s *staged) Size() int64 { return s.size }
+
+// Version implements vfs.StagedContent.
+func (s *staged) Version() vfs.Version { return s.version }
+
+// Open implements vfs.StagedContent.
+func (s *staged) Open(ctx context.Context) (vfs.Content, error) {
+	f, err := s.of.file(ctx, s.content)
+	if err != nil {
+		return nil, err
+	}
+	return vfs.Open(inside(ctx), f)
+}
+
+// Sync implements vfs.StagedContent. The upper store has synced it.
+func (s *staged) Sync(context.Context) error { return nil }
+
 // replaces plans to make fresh the file at s.
-func (s *spot) replaces(ctx context.Context, fresh *content, exec *bool) (*step, error) {
-	st := &step{sync: true}
+func (s *spot) replaces(ctx context.Context, fresh *staged, exec *bool) (*step, error) {
+	st := &step{sync: true, whole: fresh}
 	old, err := s.size(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.ref.o.contents.file(ctx, fresh)
+	f, err := s.ref.o.contents.file(ctx, fresh.content)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +148,7 @@ func (s *spot) replaces(ctx context.Context, fresh *content, exec *bool) (*step,
 	if st.edits, err = s.remember(ctx); err != nil {
 		return nil, err
 	}
-	st.grows.Bytes = info.Size - old
+	fresh.size, st.grows.Bytes = info.Size, info.Size-old
 	st.edits = append(st.edits, sets(s.path, n))
 	if s.kind == gone {
 		st.grows.Nodes = 1

@@ -134,12 +134,12 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 		return ctx, nil, err
 	}
 	defer old.Close()
-	asked := false
-	err = vfs.Commit(ctx, vfs.Effect{Bytes: max(up.bytes+up.grows, 0)}, func() (vfs.Effect, error) {
-		asked = true
-		return vfs.Effect{}, nil
-	})
-	if !asked { // the write's own commit will answer it again
+	most := vfs.Effect{Bytes: max(up.bytes+up.grows, 0)}
+	err = vfs.Probe(ctx, most)
+	if err == nil && vfs.NeedsReady(ctx) {
+		err = vfs.Ready(ctx, vfs.Staged{Grows: most})
+	}
+	if err != nil {
 		return ctx, nil, err
 	}
 	if ctx.Err() != nil {

@@ -53,6 +53,9 @@ var broken = map[string]func(vfs.Dir) vfs.Dir{
 	"Alike/ReadOnly":             nil,
 	"Identity/Back":              func(d vfs.Dir) vfs.Dir { return &restless{Dir: d} },
 	"Read/ReadAt":                func(d vfs.Dir) vfs.Dir { return withFiles{d, func(f vfs.File) vfs.File { return endless{f} }} },
+	"Host/Ready":                 func(d vfs.Dir) vfs.Dir { return hasty{d} },
+	"Host/ReadyRefused":          func(d vfs.Dir) vfs.Dir { return stubborn{d} },
+	"Host/ReadyWaits":            func(d vfs.Dir) vfs.Dir { return &locking{Dir: d} },
 	"Commit/Effect of a removal": func(d vfs.Dir) vfs.Dir { return unaccounted{d} },
 }
 
