@@ -68,7 +68,7 @@ func (h *Host) share(node vfs.Node, ctl *membrane.Control, of, part *meter.Meter
 		return nil, nil, err
 	}
 	g.Parent, g.Mode, g.root = parent.ID, parent.Mode, parent.root
-	if place.ReadOnly {
+	if place.Rights&membrane.ChangeRights == 0 {
 		g.Mode = operator.ReadOnly
 	}
 	parent.holder.shared++ // the guest's, who may hold several grants

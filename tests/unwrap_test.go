@@ -21,7 +21,7 @@ import (
 // what its argument or receiver may reach, behind the same membrane or a narrower one.
 // What a view is a view of is returned by none. Whoever adds one here has made sure.
 var givers = strings.Fields(`
-	membrane.Guarded membrane.ReadOnlyDir membrane.ReadOnlyFile membrane.Revocable membrane.RevocableDir membrane.RevocableFile
+	membrane.Guarded membrane.Narrow membrane.ReadOnlyDir membrane.ReadOnlyFile membrane.Revocable membrane.RevocableDir membrane.RevocableFile
 	membrane.dirView.Create membrane.dirView.Dup membrane.dirView.LookPath membrane.dirView.Lookup membrane.dirView.Mkdir
 	membrane.dirView.StageDir membrane.fileView.Dup membrane.fileView.Open
 	namespace.Namespace.Root

@@ -63,29 +63,29 @@ var table *vat.Table
 func init() { // not in the declaration: the methods use table
 	table = vat.NewTable(
 		// looks at as many entries as a page takes, and asks every guard about each
-		vat.Handle(schema.Dir_list, wire.Ordered(membrane.ToLook, (*server).list), vat.Heavy()),
+		vat.Handle(schema.Dir_list, wire.Ordered(membrane.OpList, (*server).list), vat.Heavy()),
 		// looks up one name
-		vat.Handle(schema.Dir_get, wire.Ordered(membrane.ToLook, (*server).get), vat.Try()),
+		vat.Handle(schema.Dir_get, wire.Ordered(membrane.OpLookup, (*server).get), vat.Try()),
 		// looks up each name of a path, and asks every guard about it; so do all below
 		// that take a path
-		vat.Handle(schema.Dir_walk, wire.Ordered(membrane.ToLook, wire.OnPath((*server).walk)), vat.Try(), deep[schema.Dir_walk_Params]()),
-		vat.Handle(schema.Dir_openDir, wire.Ordered(membrane.ToLook, wire.OnPath(openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results])), vat.Try(), deep[schema.Dir_openDir_Params]()),
-		vat.Handle(schema.Dir_openFile, wire.Ordered(membrane.ToLook, wire.OnPath((*server).openFile)), vat.Try(), deep[schema.Dir_openFile_Params]()),
-		vat.Handle(schema.Dir_subDir, wire.Ordered(membrane.ToLook, wire.OnPath(openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results])), vat.Try(), deep[schema.Dir_subDir_Params]()),
+		vat.Handle(schema.Dir_walk, wire.Ordered(membrane.OpLookup, wire.OnPath((*server).walk)), vat.Try(), deep[schema.Dir_walk_Params]()),
+		vat.Handle(schema.Dir_openDir, wire.Ordered(membrane.OpLookup, wire.OnPath(openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results])), vat.Try(), deep[schema.Dir_openDir_Params]()),
+		vat.Handle(schema.Dir_openFile, wire.Ordered(membrane.OpLookup, wire.OnPath((*server).openFile)), vat.Try(), deep[schema.Dir_openFile_Params]()),
+		vat.Handle(schema.Dir_subDir, wire.Ordered(membrane.OpLookup, wire.OnPath(openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results])), vat.Try(), deep[schema.Dir_subDir_Params]()),
 		// change one name and write what was sent; a condition may need the version of
 		// a large file
-		vat.Handle(schema.Dir_put, wire.Ordered(membrane.ToChange, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
-		vat.Handle(schema.Dir_stage, wire.Ordered(membrane.ToChange, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
-		vat.Handle(schema.Dir_createDir, wire.Ordered(membrane.ToChange, wire.OnPath((*server).createDir)), deep[schema.Dir_createDir_Params]()),
-		vat.Handle(schema.Dir_createFile, wire.Ordered(membrane.ToChange, wire.OnPath((*server).createFile)), deep[schema.Dir_createFile_Params]()),
-		vat.Handle(schema.Dir_remove, wire.Ordered(membrane.ToChange, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
+		vat.Handle(schema.Dir_put, wire.Ordered(membrane.OpReplace, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
+		vat.Handle(schema.Dir_stage, wire.Ordered(membrane.OpReplace, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
+		vat.Handle(schema.Dir_createDir, wire.Ordered(membrane.OpMkdir, wire.OnPath((*server).createDir)), deep[schema.Dir_createDir_Params]()),
+		vat.Handle(schema.Dir_createFile, wire.Ordered(membrane.OpCreate, wire.OnPath((*server).createFile)), deep[schema.Dir_createFile_Params]()),
+		vat.Handle(schema.Dir_remove, wire.Ordered(membrane.OpRemove, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
 		// may copy a whole tree between places with different rules; then it needs the
 		// version of the source even without a condition
-		vat.Handle(schema.Dir_move, wire.Ordered(membrane.ToLook|membrane.ToChange, (*server).move), vat.Heavy()),
+		vat.Handle(schema.Dir_move, wire.Ordered(membrane.OpRename, (*server).move), vat.Heavy()),
 		// asks the store once
-		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.ToLook, (*server).stat), vat.Try()),
+		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try()),
 		// looks at every entry below
-		vat.Handle(schema.Dir_glob, wire.Ordered(membrane.ToLook, (*server).glob), vat.Heavy()),
+		vat.Handle(schema.Dir_glob, wire.Ordered(membrane.OpList, (*server).glob), vat.Heavy()),
 		// ask neither a store nor a guard
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
@@ -390,7 +390,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		}
 		dst = d
 	}
-	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, membrane.ToChange, err) }()
+	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, membrane.Onto(membrane.OpRename), err) }()
 	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)

@@ -51,26 +51,26 @@ var table *vat.Table
 func init() { // not in the declaration: the methods use table
 	table = vat.NewTable(
 		// read the whole content and its version: 4 MiB at most
-		vat.Handle(schema.File_readText, wire.Ordered(membrane.ToLook, (*server).readText), vat.HeavyFrom(heavyBytes)),
-		vat.Handle(schema.File_readBytes, wire.Ordered(membrane.ToLook, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
+		vat.Handle(schema.File_readText, wire.Ordered(membrane.OpRead, (*server).readText), vat.HeavyFrom(heavyBytes)),
+		vat.Handle(schema.File_readBytes, wire.Ordered(membrane.OpRead, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
 		// reads 1 MiB at most
-		vat.Handle(schema.File_read, wire.Ordered(membrane.ToLook, (*server).read), vat.Try()),
+		vat.Handle(schema.File_read, wire.Ordered(membrane.OpRead, (*server).read), vat.Try()),
 		// reads the content as fast as the sink takes it
-		vat.Handle(schema.File_stream, wire.Ordered(membrane.ToLook, (*server).stream)),
+		vat.Handle(schema.File_stream, wire.Ordered(membrane.OpRead, (*server).stream)),
 		// write what was sent, 4 MiB at most; a condition may need the version of a
 		// large file
-		vat.Handle(schema.File_writeText, wire.Ordered(membrane.ToChange, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
-		vat.Handle(schema.File_writeBytes, wire.Ordered(membrane.ToChange, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
-		vat.Handle(schema.File_stage, wire.Ordered(membrane.ToChange, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
+		vat.Handle(schema.File_writeText, wire.Ordered(membrane.OpReplace, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
+		vat.Handle(schema.File_writeBytes, wire.Ordered(membrane.OpReplace, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
+		vat.Handle(schema.File_stage, wire.Ordered(membrane.OpReplace, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
 		// write 1 MiB at most; an overlay copies the whole file first, and gives way to
 		// others meanwhile
-		vat.Handle(schema.File_write, wire.Ordered(membrane.ToChange, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
-		vat.Handle(schema.File_append, wire.Ordered(membrane.ToChange, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
-		vat.Handle(schema.File_truncate, wire.Ordered(membrane.ToChange, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
+		vat.Handle(schema.File_write, wire.Ordered(membrane.OpWrite, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
+		vat.Handle(schema.File_append, wire.Ordered(membrane.OpAppend, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
+		vat.Handle(schema.File_truncate, wire.Ordered(membrane.OpTruncate, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
 		// waits for the disk
 		vat.Handle(schema.File_sync, (*server).sync),
 		// asks the store once; the version may be that of a large file
-		vat.Handle(schema.File_stat, wire.Ordered(membrane.ToLook, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
+		vat.Handle(schema.File_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
 		// ask neither a store nor a guard
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),

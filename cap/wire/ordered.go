@@ -9,14 +9,14 @@ import (
 )
 
 // Ordered returns a handler that answers the first error in the order of docs/errors.md if several
-// apply, whichever of them handle found first. need is what the method needs of the node.
-func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need membrane.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
+// apply, whichever of them handle found first. kind is the operation on the node that the method is.
+func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](kind membrane.OpKind, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
 	return func(s S, c vat.Call[P, R]) error {
 		err := handle(s, c)
 		if err == nil || err == vat.ErrWouldBlock {
 			return err
 		}
-		return membrane.Refusal(c.Context(), s.Node(), pathOf(c.Params()), need, err)
+		return membrane.Refusal(c.Context(), s.Node(), pathOf(c.Params()), membrane.To(kind), err)
 	}
 }
 

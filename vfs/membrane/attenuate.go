@@ -16,7 +16,7 @@ func ReadOnlyDir(d vfs.Dir) (vfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.derived(v.base, v.mask|noWrite)
+	return v.derived(v.base, v.mask|changes)
 }
 
 // ReadOnlyFile is [ReadOnlyDir] for a file.
@@ -25,7 +25,7 @@ func ReadOnlyFile(f vfs.File) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.derived(v.base, v.mask|noWrite)
+	return v.derived(v.base, v.mask|changes)
 }
 
 // RevocableDir returns d behind a new gate of its own, and the control of that gate.
@@ -101,7 +101,7 @@ func (v *view) control(kind vfs.Kind, m *meter.Meter) (*Control, error) {
 		p.close(v.path)
 		return nil, err
 	}
-	return &Control{Gate: g, Kind: kind, guards: v.guards, path: v.path, rules: v.rules, fixed: v.mask&noWrite != 0, counted: true}, nil
+	return &Control{Gate: g, Kind: kind, guards: v.guards, path: v.path, rules: v.rules, fixed: v.mask&changes == changes, counted: true}, nil
 }
 
 func viewOf[V interface {

@@ -87,10 +87,10 @@ func Conceals(ctx context.Context, d vfs.Dir) (bool, error) {
 func MayMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, to vfs.If) error {
 	var errs [2]error
 	if v, ok := src.(*dirView); ok {
-		_, errs[0] = v.target(ctx, name, vfs.CheckName, noRead|noWrite, true)
+		_, errs[0] = v.target(ctx, name, vfs.CheckName, OpRename.need(), true)
 	}
 	if v, ok := dst.(*dirView); ok {
-		_, errs[1] = v.target(ctx, newName, vfs.CheckNewName, noWrite|reads(to), true)
+		_, errs[1] = v.target(ctx, newName, vfs.CheckNewName, needs[OpRename].target|reads(to), true)
 	}
 	return foremost(errs[:]...)
 }

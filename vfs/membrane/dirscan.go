@@ -7,13 +7,13 @@ import (
 )
 
 // Scan implements [vfs.Scanner]. It leaves out what is withheld, and answers nothing if the
-// right to read is revoked meanwhile. It is unsupported if a guard runs around reads,
+// right to list is revoked meanwhile. It is unsupported if a guard runs around reads,
 // since such a guard must be asked about each directory.
 func (v *dirView) Scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
 	if len(v.guards.readArounds) > 0 {
 		return vfs.Unsupported
 	}
-	if err := v.may(ctx, noRead); err != nil {
+	if err := v.may(ctx, noList); err != nil {
 		return err
 	}
 	seen := make([]string, 0, len(names))
@@ -45,10 +45,10 @@ func (v *dirView) scan(ctx context.Context, names []string, most int, found func
 	})
 }
 
-// shows reports whether path, below v, with the rules r, may be read now. A route at
+// shows reports whether path, below v, with the rules r, may be listed now. A route at
 // path itself counts too.
 func (v *dirView) shows(ctx context.Context, path string, r rules) bool {
-	return target{view: &v.view, path: path, rules: r, need: noRead}.refused(ctx) == nil
+	return target{view: &v.view, path: path, rules: r, need: noList}.refused(ctx) == nil
 }
 
 // Any implements [vfs.Searcher]. It leaves out what is withheld.
@@ -74,6 +74,6 @@ func (v *dirView) Readable(path string) func() error {
 		if b.gate.word.Load() != b.word {
 			b = v.bindAt(at)
 		}
-		return (b.mode() | v.mask).refuse(noRead)
+		return (b.mode() | v.mask).refuse(noList)
 	}
 }

@@ -48,7 +48,7 @@ func (v *dirView) target(ctx context.Context, name string, check func(string) er
 // Lookup leaves a bad name to the store, which refuses it. It checks the name itself
 // only where something else than the store would answer first.
 func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
-	if err := v.may(ctx, noRead); err != nil {
+	if err := v.may(ctx, blind); err != nil {
 		return nil, err
 	}
 	path, r := vfs.Join(v.path, name), v.rules.step(name)
@@ -62,7 +62,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 		}
 	}
 	node, err := v.looked(ctx, name, path, r)
-	if late := v.may(ctx, noRead); late != nil {
+	if late := v.may(ctx, blind); late != nil {
 		err = late
 	}
 	if err != nil && node != nil {
@@ -108,14 +108,14 @@ func (v *dirView) LookPath(ctx context.Context, names []string) (vfs.Node, error
 	path := vfs.JoinAll(v.path, names)
 	r, ok := v.passes(names)
 	switch {
-	case !ok, vfs.CheckPathSize(path) != nil, v.may(ctx, noRead) != nil:
+	case !ok, vfs.CheckPathSize(path) != nil, v.may(ctx, blind) != nil:
 		return nil, vfs.ErrStepwise
 	case vfs.IsTrying(ctx) && !vfs.CanTry(v.dir):
 		return nil, vfs.ErrWouldBlock
 	}
 	n, err := v.pathLooked(ctx, names)
 	if err != nil {
-		if v.bindAt(path).mode().refuse(noRead) != nil {
+		if v.bindAt(path).mode().refuse(blind) != nil {
 			return nil, vfs.ErrStepwise
 		}
 		return nil, err
@@ -153,7 +153,7 @@ func (v *dirView) wrapAll(n vfs.Node, path string, r rules) (vfs.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g, ok := n.(gated); !ok || g.check(noRead) != nil {
+	if g, ok := n.(gated); !ok || g.check(blind) != nil {
 		n.Close()
 		return nil, vfs.ErrStepwise
 	}
@@ -161,7 +161,10 @@ func (v *dirView) wrapAll(n vfs.Node, path string, r rules) (vfs.Node, error) {
 }
 
 // gated is every kind of view.
-type gated interface{ check(mode) error }
+type gated interface {
+	check(mode) error
+	mode() mode
+}
 
 func (v *dirView) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return v.ListFrom(ctx, "") }
 
@@ -177,7 +180,7 @@ func (v *dirView) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry
 				if v.guards.hidesIn(v.rules, e.Name) {
 					continue
 				}
-				if err := v.may(ctx, noRead); err != nil {
+				if err := v.may(ctx, noList); err != nil {
 					return err
 				}
 				if more = yield(e, nil); !more {
@@ -220,7 +223,7 @@ func (v *dirView) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 // make creates a node and its view d. It reserves room for the node first; until the
 // node exists, d is a view of the directory.
 func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, do func(context.Context) (vfs.Node, error)) error {
-	t, err := v.target(ctx, name, vfs.CheckNewName, noWrite, false)
+	t, err := v.target(ctx, name, vfs.CheckNewName, kind.need(), false)
 	if err != nil {
 		return err
 	}
@@ -243,7 +246,7 @@ func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, d
 
 // Symlink implements [vfs.Symlinker].
 func (v *dirView) Symlink(ctx context.Context, name, text string) error {
-	t, err := v.target(ctx, name, vfs.CheckNewName, noWrite, false)
+	t, err := v.target(ctx, name, vfs.CheckNewName, OpSymlink.need(), false)
 	if err != nil {
 		return err
 	}
@@ -266,7 +269,7 @@ func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bo
 }
 
 func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, do func(context.Context, io.Reader) (vfs.Version, error)) (vfs.Version, error) {
-	t, err := v.target(ctx, name, vfs.CheckName, noWrite|reads(c), false)
+	t, err := v.target(ctx, name, vfs.CheckName, OpReplace.need()|reads(c), false)
 	if err != nil {
 		return vfs.Version{}, err
 	}
@@ -363,7 +366,7 @@ func reads(c vfs.If) mode {
 }
 
 func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
-	t, err := v.target(ctx, name, vfs.CheckName, noWrite|reads(c), true)
+	t, err := v.target(ctx, name, vfs.CheckName, OpRemove.need()|reads(c), true)
 	if err != nil {
 		return err
 	}

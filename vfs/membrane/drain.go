@@ -21,7 +21,7 @@ type commit struct {
 
 // enter begins a change at g. It reports false when g's word is no longer word. It
 // never waits for another change.
-func (g *Gate) enter(c *commit, word uint32) bool {
+func (g *Gate) enter(c *commit, word uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.word.Load() != word {

@@ -66,3 +66,11 @@ func Stats(b *Bulkhead) BulkheadStats {
 	defer b.mu.Unlock()
 	return BulkheadStats{b.max, b.inside, b.waiting}
 }
+
+// NeedsOf returns the rights that an operation needs where it is, and at its target.
+func NeedsOf(k OpKind) (at, target Rights) {
+	return Rights(needs[k].at & noRights), Rights(needs[k].target & noRights)
+}
+
+// Ops is the number of operations.
+const Ops = OpKind(len(needs))

@@ -30,6 +30,11 @@ func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err 
 		}
 		return n, err
 	}
+	return v.guardedReadAt(ctx, p, off)
+}
+
+// guardedReadAt is ReadAt where a guard stands around reads.
+func (v *fileView) guardedReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	err = v.look(ctx, OpRead, func(ctx context.Context) error {
 		n, err = v.file.ReadAt(ctx, p, off)
 		return err
@@ -72,7 +77,7 @@ func (v *fileView) Append(ctx context.Context, p []byte, c vfs.If) (off int64, e
 }
 
 func (v *fileView) write(ctx context.Context, kind OpKind, c vfs.If, do func(context.Context) error) error {
-	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | reads(c)}
+	t := target{view: &v.view, path: v.path, rules: v.rules, need: kind.need() | reads(c)}
 	if err := t.refused(ctx); err != nil {
 		return err
 	}
@@ -85,7 +90,11 @@ func (v *fileView) write(ctx context.Context, kind OpKind, c vfs.If, do func(con
 // Sync changes nothing visible, so either the right to write or the right to read is
 // enough.
 func (v *fileView) Sync(ctx context.Context) error {
-	if err := v.may(ctx, 0); err != nil {
+	need := noRead | noWrite
+	if v.mode()&need != need {
+		need = 0
+	}
+	if err := v.may(ctx, need); err != nil {
 		return err
 	}
 	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
@@ -93,7 +102,7 @@ func (v *fileView) Sync(ctx context.Context) error {
 
 // Replace implements [vfs.File].
 func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
-	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | reads(c)}
+	t := target{view: &v.view, path: v.path, rules: v.rules, need: OpReplace.need() | reads(c)}
 	if err := t.refused(ctx); err != nil {
 		return vfs.Version{}, err
 	}

@@ -1,7 +1,6 @@
 package membrane
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,59 +8,6 @@ import (
 	"capd/meter"
 	"capd/vfs"
 )
-
-// Grace is how long Revoke and SetWritable(false) wait for changes that had begun.
-// After that they answer busy.
-const Grace = 5 * time.Second
-
-// mode is a set of refusals: a set bit refuses. The bits above modeBits count
-// generations. The generation changes when a route appears or disappears below a gate,
-// or below a gate it was derived from. Views then look up again which gate binds them.
-type mode uint32
-
-const (
-	noRead mode = 1 << iota
-	noWrite
-	revoked
-	expired
-	unmounted // the tree is no longer in its namespace
-	hidden    // a mount covers it
-	gone      // nothing holds the gate, and it has left its tree
-
-	modeBits  = noRead | noWrite | revoked | expired | unmounted | hidden | gone
-	oneGen    = gone << 1
-	deadModes = revoked | expired | unmounted
-)
-
-var (
-	// ErrUnmounted is the error for a call on a node whose tree was unmounted.
-	ErrUnmounted = vfs.Errorf(vfs.Stale, "what was mounted here was unmounted; look it up again")
-
-	// ErrCovered is the error for a call on a node that a mount covers.
-	ErrCovered = vfs.Errorf(vfs.Stale, "something was mounted over this; look it up again")
-)
-
-// refuse returns the error for an operation that needs the rights in need, or nil.
-// Revoked and expired come before stale, stale before denied, denied before readOnly.
-func (m mode) refuse(need mode) error {
-	switch {
-	case m&(need|deadModes|hidden|gone) == 0:
-		return nil
-	case m&revoked != 0:
-		return vfs.Revoked
-	case m&expired != 0:
-		return vfs.Expired
-	case m&unmounted != 0:
-		return ErrUnmounted
-	case m&hidden != 0:
-		return ErrCovered
-	case m&gone != 0:
-		return vfs.ErrClosed
-	case m&need&noRead != 0:
-		return vfs.Errorf(vfs.Denied, "the host has stopped reading through this capability")
-	}
-	return vfs.ReadOnly
-}
 
 // Gate switches a capability, and everything derived from it, on or off. Gates form a
 // tree. A setting of one gate holds for all gates below it, and is pushed down when it
@@ -75,7 +21,7 @@ type Gate struct {
 	depth  int          // how many times it was derived
 	meter  *meter.Meter // counts what is done through the gate; nil for none. See Revocable; inherited
 
-	word atomic.Uint32 // the effective mode and a generation
+	word atomic.Uint64 // the effective mode and a generation
 
 	// Guarded by tree.mu.
 	own        mode
@@ -167,7 +113,7 @@ func (g *Gate) refresh() (dead []*Gate) {
 
 func (g *Gate) setWord(m mode) {
 	g.mu.Lock()
-	g.word.Store(uint32(m))
+	g.word.Store(uint64(m))
 	g.mu.Unlock()
 }
 
@@ -280,7 +226,7 @@ func (g *Gate) cut(orphans []*watcher) []*watcher {
 		delete(g.of.composites, g.key)
 	}
 	g.mu.Lock()
-	g.word.Store(g.word.Load() | uint32(gone))
+	g.word.Store(g.word.Load() | uint64(gone))
 	g.adopters = g.parents
 	for _, p := range g.parents {
 		p.adopt(g.commits)
@@ -295,106 +241,4 @@ func (g *Gate) cut(orphans []*watcher) []*watcher {
 		orphans = c.cut(orphans)
 	}
 	return orphans
-}
-
-// set changes g's own mode and notifies the watchers of gates that died.
-func (g *Gate) set(add, drop mode) {
-	g.tree.mu.Lock()
-	g.own = g.own&^drop | add
-	type told struct {
-		w   *watcher
-		err error
-	}
-	var tell []told
-	for _, d := range g.refresh() {
-		err := mode(d.word.Load()).refuse(0)
-		for w := range d.watchers {
-			tell = append(tell, told{w, err})
-		}
-		d.watchers = nil
-	}
-	g.tree.mu.Unlock()
-	for _, t := range tell {
-		t.w.f(t.err)
-	}
-}
-
-// Revoke takes the capability back for good, with everything ever derived from it. It
-// returns when no change that went through it is under way any more; after that nothing
-// changes. Revoking again is no error.
-//
-// When a change that had begun does not end within Grace, Revoke answers busy and lists
-// the changes that may still take effect. The gate is shut all the same. Calling Revoke
-// again waits again.
-func (g *Gate) Revoke() error {
-	g.set(revoked, 0)
-	return g.drain(context.Background())
-}
-
-// Unmount is Revoke for a tree that is unmounted: its nodes answer stale. It also ends
-// with ctx, and then answers ctx's error.
-func (g *Gate) Unmount(ctx context.Context) error {
-	g.set(unmounted, 0)
-	return g.drain(ctx)
-}
-
-// Drain waits as Revoke does, but shuts nothing. Use it for a gate that has expired:
-// Revoke would mark that gate as revoked.
-func (g *Gate) Drain() error { return g.drain(context.Background()) }
-
-// SetWritable unlocks the gate for changes, or locks it (false). Locking waits as
-// Revoke does. Unlocking does not return rights that an attenuation removed.
-func (g *Gate) SetWritable(on bool) error {
-	if on {
-		g.set(0, noWrite)
-		return nil
-	}
-	g.set(noWrite, 0)
-	return g.drain(context.Background())
-}
-
-// SetReadable allows or forbids reads through the gate. It does not wait.
-func (g *Gate) SetReadable(on bool) {
-	if on {
-		g.set(0, noRead)
-	} else {
-		g.set(noRead, 0)
-	}
-}
-
-// ExpireAt makes the gate expire at t, unless it expires earlier already.
-func (g *Gate) ExpireAt(t time.Time) {
-	g.tree.mu.Lock()
-	defer g.tree.mu.Unlock()
-	if g.timer != nil {
-		if !t.Before(g.deadline) || !g.timer.Stop() {
-			return
-		}
-	}
-	g.deadline = t
-	g.timer = time.AfterFunc(time.Until(t), func() { g.set(expired, 0) })
-}
-
-// Writable reports what SetWritable set here (own), and whether changes are possible
-// now, all gates above included (effective).
-func (g *Gate) Writable() (own, effective bool) { return g.allows(noWrite) }
-
-// Readable is [Gate.Writable] for reads.
-func (g *Gate) Readable() (own, effective bool) { return g.allows(noRead) }
-
-// Locked reports whether this gate or one above it refuses changes now. It does not
-// wait.
-func (g *Gate) Locked() bool { return mode(g.word.Load())&noWrite != 0 }
-
-// Ended returns the error that every call answers once the gate, or one above it, was
-// revoked or has expired. It returns nil before that.
-func (g *Gate) Ended() error { return (mode(g.word.Load()) & deadModes).refuse(0) }
-
-// Revoked reports whether the gate, or one above it, was revoked or has expired.
-func (g *Gate) Revoked() bool { return mode(g.word.Load())&deadModes != 0 }
-
-func (g *Gate) allows(m mode) (own, effective bool) {
-	g.tree.mu.Lock()
-	defer g.tree.mu.Unlock()
-	return g.own&m == 0, mode(g.word.Load())&(m|deadModes) == 0
 }

@@ -129,7 +129,7 @@ func newGuardSet(guards []Guard) *guardSet {
 			}
 		}
 		if g.ReadOnly {
-			s.mask = noWrite
+			s.mask = changes
 		}
 		if g.Meter != nil {
 			s.meters = append(s.meters, g.Meter)

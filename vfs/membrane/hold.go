@@ -108,7 +108,7 @@ func batchOf(ctx context.Context) *batch {
 
 // heldModes are the refusals that a batch passes: the ones that wait for it, and its
 // own expiry.
-const heldModes = noWrite | revoked | expired | unmounted
+const heldModes = changes | revoked | expired | unmounted
 
 // heldBy reports whether ctx belongs to a batch that is under way at g.
 func heldBy(ctx context.Context, g *Gate) bool {
@@ -145,16 +145,15 @@ func (b *batch) release() {
 
 // targets returns the places that op changes, seen from v.
 func (v *dirView) targets(op Op) ([]target, error) {
-	t, err := v.targetOf(op.Path, op.Kind == OpRemove || op.Kind == OpRename)
+	t, err := v.targetOf(op.Path, op.Kind.need(), op.Kind == OpRemove || op.Kind == OpRename)
 	if err != nil || op.Kind != OpRename {
 		return []target{t}, err
 	}
-	t.need |= noRead
-	to, err := v.targetOf(op.To, true)
+	to, err := v.targetOf(op.To, needs[op.Kind].target, true)
 	return []target{t, to}, err
 }
 
-func (v *dirView) targetOf(path string, moves bool) (target, error) {
+func (v *dirView) targetOf(path string, need mode, moves bool) (target, error) {
 	names, err := vfs.SplitPath(path)
 	if err != nil {
 		return target{}, vfs.At(path, err)
@@ -163,7 +162,7 @@ func (v *dirView) targetOf(path string, moves bool) (target, error) {
 	if err := vfs.CheckPathSize(at); err != nil {
 		return target{}, err
 	}
-	return target{view: &v.view, path: at, rules: v.rules.walk(names), need: noWrite, moves: moves}, nil
+	return target{view: &v.view, path: at, rules: v.rules.walk(names), need: need, moves: moves}, nil
 }
 
 // ask asks about ops, and notes in the batch those that may be made.

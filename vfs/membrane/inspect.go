@@ -40,8 +40,8 @@ func (v *dirView) Identity(ctx context.Context) (text string, err error) {
 // Place says where a view stands inside its membrane, and what bounds it. A guest never
 // sees one.
 type Place struct {
-	Path     string // from the guarded root
-	ReadOnly bool   // by attenuation; gates may refuse more
+	Path   string // from the guarded root
+	Rights Rights // that attenuation has left; gates may refuse more
 }
 
 // PlaceOf reports n's place, if n is behind a membrane.
@@ -57,7 +57,7 @@ func PlaceOf(n vfs.Node) (Place, bool) {
 	return Place{}, false
 }
 
-func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
+func (v *view) place() Place { return Place{Path: v.path, Rights: v.mask.rights()} }
 
 // MeterOf returns the meter that counts what is done through n (see [Revocable]), nil
 // for none.

@@ -8,25 +8,6 @@ import (
 	"capd/vfs"
 )
 
-// Need is which rights a call needs.
-type Need uint8
-
-// The needs. A call may have both.
-const (
-	ToLook Need = 1 << iota
-	ToChange
-)
-
-func (n Need) mode() (m mode) {
-	if n&ToLook != 0 {
-		m |= noRead
-	}
-	if n&ToChange != 0 {
-		m |= noWrite
-	}
-	return m
-}
-
 // precedence is the order in which refusals are answered.
 var precedence = []vfs.Code{vfs.Revoked, vfs.Expired, vfs.Denied, vfs.ReadOnly, vfs.Unsupported}
 
@@ -62,9 +43,9 @@ func Refusal(ctx context.Context, n vfs.Node, path string, need Need, err error)
 	if err == nil {
 		return nil
 	}
-	own := rights(n, need)
+	own := forbids(n, mode(need))
 	if rank(own) > rank(vfs.Denied) && wrongCall(err) {
-		own = foremost(own, policy(ctx, n, path, need))
+		own = foremost(own, policy(ctx, n, path, mode(need)))
 	}
 	if rank(own) >= rank(err) {
 		return err
@@ -75,16 +56,16 @@ func Refusal(ctx context.Context, n vfs.Node, path string, need Need, err error)
 	return vfs.At(path, own)
 }
 
-// rights returns what n's own capability refuses.
-func rights(n vfs.Node, need Need) error {
-	v, ok := n.(interface{ check(mode) error })
+// forbids returns what n's own capability refuses.
+func forbids(n vfs.Node, need mode) error {
+	v, ok := n.(gated)
 	if !ok {
 		return nil
 	}
-	if err := v.check(need.mode()); err != nil {
+	if err := v.check(need); err != nil {
 		return err
 	}
-	if need&ToChange != 0 && vfs.IsImmutable(n) {
+	if need&changes != 0 && vfs.IsImmutable(n) {
 		return vfs.ReadOnly
 	}
 	return nil
@@ -102,9 +83,9 @@ func wrongCall(err error) bool {
 
 // policy returns what forbids a change at path. A read needs no check here: the walk
 // made it.
-func policy(ctx context.Context, n vfs.Node, path string, need Need) error {
+func policy(ctx context.Context, n vfs.Node, path string, need mode) error {
 	d, ok := n.(vfs.Dir)
-	if !ok || path == "" || need&ToChange == 0 {
+	if !ok || path == "" || need&changes == 0 {
 		return nil
 	}
 	parent, name, release, err := vfs.WalkParent(ctx, d, path)
@@ -116,7 +97,7 @@ func policy(ctx context.Context, n vfs.Node, path string, need Need) error {
 	if !ok {
 		return nil
 	}
-	if _, err = v.target(ctx, name, vfs.CheckName, need.mode(), false); err == nil && Withholds(v, name) {
+	if _, err = v.target(ctx, name, vfs.CheckName, need, false); err == nil && Withholds(v, name) {
 		err = vfs.Denied
 	}
 	return err

@@ -8,15 +8,15 @@ import (
 
 // Rename moves between two views. dst must be behind a membrane of the same store. For
 // any other Dir, such as one that a guest implements, Rename answers unsupported and
-// never calls it. The source needs the rights to read and write and the target the
-// right to write, each from its own capability.
+// never calls it. The source needs the rights to move and read and the target those to
+// move and write, each from its own capability.
 func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
-	src, err := v.target(ctx, name, vfs.CheckName, noRead|noWrite, true)
+	src, err := v.target(ctx, name, vfs.CheckName, OpRename.need(), true)
 	d, ok := dst.(*dirView)
 	if !ok {
 		return foremost(err, vfs.Errorf(vfs.Unsupported, "the target directory is not served by this host; copy instead"))
 	}
-	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, noWrite|reads(to), true)
+	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, needs[OpRename].target|reads(to), true)
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 		if err := onlyFile(false); err != nil {
 			return err
 		}
-		return carry(ctx, v, name, d, newName, from, to)
+		return v.carried(d, func(src, dst vfs.Dir) error { return carry(ctx, src, name, dst, newName, from, to) })
 	}
 	// Between two grants the guards and meters of both apply. The store reports only
 	// what was overwritten, which belongs to the target.
@@ -58,6 +58,28 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	return v.change(ctx, op, leaves, []target{src}, func(ctx context.Context) error {
 		return d.change(ctx, Op{Kind: OpReplace, Path: tgt.path}, comes, []target{tgt}, rename)
 	})
+}
+
+// carries are the rights with which a move between two trees is made: the nodes are listed,
+// copied, compared and removed. Whoever may move need not have them.
+const carries = Read | Write | Delete | List | Metadata
+
+// carried runs do with views of v and dst that have these rights too. The caller has checked
+// that the move may be made. What the gates refuse is refused all the same.
+func (v *dirView) carried(dst *dirView, do func(src, dst vfs.Dir) error) error {
+	var ends [2]vfs.Dir
+	for i, end := range []*dirView{v, dst} {
+		if ends[i] = end; end.mask.rights()&carries == carries {
+			continue
+		}
+		more, err := end.derived(end.base, end.mask&^mode(carries))
+		if err != nil {
+			return err
+		}
+		defer more.Close()
+		ends[i] = more
+	}
+	return do(ends[0], ends[1])
 }
 
 // fileAlone checks a move to where other rules apply. Only a file may go, since other

@@ -67,7 +67,7 @@ type view struct {
 	base    *Gate // the gate whose routes apply; the view holds a reference
 	path    string
 	rules   rules // of the guards, at path
-	mask    mode  // attenuations of this view: noWrite
+	mask    mode  // attenuations of this view
 	leaf    bool  // a file or a link
 	inner   *shared
 	own     shared // what inner points to in a view of a node that was just found
@@ -81,7 +81,7 @@ type view struct {
 // word, and what the place refuses besides.
 type binding struct {
 	gate *Gate
-	word uint32
+	word uint64
 	more mode
 }
 
@@ -148,14 +148,14 @@ func (v *view) unlessHeld(ctx context.Context, need mode, err error) error {
 	return err
 }
 
-// look runs a read inside the guards. If the right to read is revoked meanwhile, it
+// look runs a read inside the guards. If the right that it needs is revoked meanwhile, it
 // withholds the result.
 func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) error) error {
-	if err := v.may(ctx, noRead); err != nil {
+	if err := v.may(ctx, kind.need()); err != nil {
 		return err
 	}
 	err := v.guards.around(ctx, Op{Kind: kind, Path: v.path}, []rules{v.rules}, do)
-	if late := v.may(ctx, noRead); late != nil {
+	if late := v.may(ctx, kind.need()); late != nil {
 		return late
 	}
 	return err
@@ -180,7 +180,7 @@ func (t target) refused(ctx context.Context) error {
 		return err
 	}
 	m, _ := t.mode(ctx, b)
-	if err := m.refuse(t.need &^ noWrite); err != nil {
+	if err := m.refuse(t.need &^ changes); err != nil {
 		return err
 	}
 	if t.view.guards.hides(t.rules) {
@@ -279,18 +279,18 @@ func (v *view) committing(ctx context.Context, op Op, account func(vfs.Effect) v
 func (v *view) Tries() bool { return len(v.guards.readArounds) == 0 && vfs.CanTry(v.inner.node) }
 
 // Immutable implements [vfs.Immutable]: by attenuation, or because the inner node is.
-func (v *view) Immutable() bool { return v.mask&noWrite != 0 || vfs.IsImmutable(v.inner.node) }
+func (v *view) Immutable() bool { return v.mask&changes == changes || vfs.IsImmutable(v.inner.node) }
 
 // Stat serves every kind of view.
 func (v *view) Stat(ctx context.Context) (vfs.Info, error) {
 	if !v.guards.bare(v.rules) {
 		return answer(ctx, v, OpStat, v.inner.node.Stat)
 	}
-	if err := v.may(ctx, noRead); err != nil {
+	if err := v.may(ctx, noMetadata); err != nil {
 		return vfs.Info{}, err
 	}
 	info, err := v.stat(ctx)
-	if late := v.may(ctx, noRead); late != nil {
+	if late := v.may(ctx, noMetadata); late != nil {
 		err = late
 	}
 	if err != nil {
