@@ -47,25 +47,21 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 	return h
 }
 
-var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 // grantID matches ids of grants. No guest may have such a name.
 var grantID = regexp.MustCompile(`^g[0-9]+$`)
 
 // Grant grants the node at path ("" for the whole tree) to guest, and returns the secret
-// that stands for it. It answers invalid if guest is not 1 to 64 of A-Z a-z 0-9 . _ - or
-// looks like an id. It also answers what walking to path answers.
+// that stands for it. It answers what [operator.ParseSubject] answers of guest, and what
+// walking to path answers.
 func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (operator.Grant, [locator.SecretSize]byte, error) {
 	return h.GrantOn(ctx, guest, path, operator.Terms{ReadOnly: readOnly})
 }
 
 // GrantOn is Grant on terms.
 func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (given operator.Grant, secret [locator.SecretSize]byte, err error) {
-	if !guestName.MatchString(guest) {
-		return given, secret, vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -")
-	}
-	if grantID.MatchString(guest) {
-		return given, secret, vfs.Errorf(vfs.Invalid, "a guest's name may not be g and a number, because that is the form of a grant's id")
+	subject, err := operator.ParseSubject(guest)
+	if err != nil {
+		return given, secret, err
 	}
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
@@ -83,7 +79,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 		}
 		defer node.Close()
 	}
-	m := h.meters.Grant(guest, h.limits)
+	m := h.meters.Grant(subject.Name(), h.limits)
 	m.Set(t.Limits)
 	node, ctl, err := membrane.Revocable(node, m)
 	if err != nil {
@@ -94,7 +90,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	if t.ReadOnly {
 		mode = operator.ReadOnly
 	}
-	g := &grant{Grant: operator.Grant{Guest: guest, Path: path, Mode: mode, State: operator.Active}, node: node, meter: m}
+	g := &grant{Grant: operator.Grant{Guest: subject.Name(), Subject: subject, Path: path, Mode: mode, State: operator.Active}, node: node, meter: m}
 	g.control.Store(ctl)
 	g.root = g
 	made := g.mint()

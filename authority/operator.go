@@ -8,12 +8,14 @@ import (
 	"sync"
 
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
 
-// of returns the grants of a guest, or the grant with that id.
+// of returns the grants of a guest, in either form of its name, or the grant with that id.
 func (h *Host) of(guest string) ([]*grant, error) {
+	guest = operator.GuestName(guest)
 	h.mu.Lock()
 	gs := h.registry.ofGuest(guest)
 	if g := h.registry.byID(guest); g != nil {

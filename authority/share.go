@@ -67,7 +67,7 @@ func (h *Host) share(node vfs.Node, ctl *membrane.Control, of, part *meter.Meter
 	if err := membrane.Take(of, meter.Shares, 1); err != nil {
 		return nil, nil, err
 	}
-	g.Parent, g.Mode, g.root = parent.ID, parent.Mode, parent.root
+	g.Subject, g.Parent, g.Mode, g.root = parent.Subject, parent.ID, parent.Mode, parent.root
 	if place.Rights&membrane.ChangeRights == 0 {
 		g.Mode = operator.ReadOnly
 	}

@@ -34,7 +34,7 @@ func TestConsole(t *testing.T) {
 	g, line, ctl, err := c.Grant(ctx, "agent", "a", true)
 	ok(t, err)
 	defer ctl.Close()
-	want := operator.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active}
+	want := operator.Grant{Guest: "agent", Subject: "agent-run:agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active}
 	if g != want {
 		t.Errorf("granted %+v, want %+v", g, want)
 	}

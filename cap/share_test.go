@@ -47,9 +47,9 @@ func TestShareChain(t *testing.T) {
 	gs, err := s.Authority.Grants("", 1<<20)
 	ok(t, err)
 	want := []operator.Grant{
-		{Guest: "agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active},
-		{Guest: "agent/1", ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID},
-		{Guest: "agent/1/1", ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2"},
+		{Guest: "agent", Subject: "agent-run:agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active},
+		{Guest: "agent/1", Subject: "agent-run:agent", ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID},
+		{Guest: "agent/1/1", Subject: "agent-run:agent", ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2"},
 	}
 	for i := range want {
 		if gs[i] != want[i] {

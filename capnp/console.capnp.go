@@ -13,12 +13,12 @@ type Grant capnp.Struct
 const Grant_TypeID = 0xfaffff35b613af32
 
 func NewGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
 	return Grant(st), err
 }
 
 func NewRootGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
 	return Grant(st), err
 }
 
@@ -139,12 +139,30 @@ func (s Grant) SetParent(v string) error {
 	return capnp.Struct(s).SetText(3, v)
 }
 
+func (s Grant) Subject() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s Grant) HasSubject() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Grant) SubjectBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s Grant) SetSubject(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
 // Grant_List is a list of Grant.
 type Grant_List = capnp.StructList[Grant]
 
 // NewGrant creates a new list of Grant.
 func NewGrant_List(s *capnp.Segment, sz int32) (Grant_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5}, sz)
 	return capnp.StructList[Grant](l), err
 }
 

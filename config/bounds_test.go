@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -50,6 +51,15 @@ func TestPatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest := s.Defs.Guest.Properties["name"]
+	is, isNot := regexp.MustCompile(guest.Pattern), regexp.MustCompile(guest.Not.Pattern)
+	long := strings.Repeat("x", 64)
+	for _, name := range []string{"a", "g1", "g1x", "person:g1", "agent-run:g1", "agent-run:a", "agent-run:a:b", "agent-run:a:b:c", "person:a:b", "core:", ":a",
+		"", long, long + "x", "person:" + long, "person:" + long + "x", "agent-run:" + long + ":" + long, "robot:a", "a/1", "a b", "person"} {
+		_, err := operator.ParseSubject(name)
+		if accepts := is.MatchString(name) && !isNot.MatchString(name); accepts != (err == nil) {
+			t.Errorf("the schema accepts %q: %v; Parse: %v", name, accepts, err)
+		}
+	}
 	for _, c := range []struct {
 		got  string
 		want *regexp.Regexp
@@ -58,8 +68,6 @@ func TestPatterns(t *testing.T) {
 		{s.Properties["advertise"].Pattern, advertised},
 		{s.Properties["socketMode"].Pattern, socketMode},
 		{s.Defs.Mount.Properties["url"].Pattern, schemeAt},
-		{guest.Pattern, guestName},
-		{guest.Not.Pattern, grantID},
 	} {
 		if c.got != c.want.String() {
 			t.Errorf("the schema has %q, Parse %q", c.got, c.want)

@@ -48,7 +48,7 @@ const (
 
 // Guest is somebody who gets a grant.
 type Guest struct {
-	Name     string // unique
+	Name     string // of its subject, as operator.ParseSubject reads it; unique
 	Path     string // in the tree; "" for all of it. It need not be in a mount, nor exist
 	ReadOnly bool
 	Limits   meter.Limits // where it is silent, Config.GuestLimits holds

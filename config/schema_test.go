@@ -87,7 +87,7 @@ func TestSchemaTakes(t *testing.T) {
 		mount("quota: {bytes: 9223372036854775807B}"), mount("quota: {nodes: 9223372036854775807}"),
 		mount("quota: {bytes: 1kB}"), mount("quota: {bytes: 1KiB}"), mount("quota: {bytes: 8388607TiB}"),
 		mount("links: follow"), mount("deny: ['**', '{a,b}/c', '[a-z]', '**/.env.*']"), mount("readOnly: True"),
-		guest("name: g"), guest("name: g1x"), guest("name: '.'"), guest("name: a, path: '...'"),
+		guest("name: g"), guest("name: 'person:g1'"), guest("name: 'agent-run:talk:3'"), guest("name: g1x"), guest("name: '.'"), guest("name: a, path: '...'"),
 		top("limits: {}"), top("guestLimits: {storedBytes: none, threads: none, nodes: 9223372036854775807, replyBytes: 1KiB}"),
 		guest("name: a, limits: {callBytes: '7'}"), guest("name: a, limits: {callBytes: 7}"),
 		mounts(`path: é b/.c, url: "cas:DIR#x"`),

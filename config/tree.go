@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/deny"
 )
@@ -16,8 +17,6 @@ var (
 	advertised = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([1-9][0-9]{0,4}))?$`)
 	socketMode = regexp.MustCompile(`^0?6[0246][0246]$`)
 	schemeAt   = regexp.MustCompile(`^[a-z][a-z0-9]+:`) // one letter is a drive
-	guestName  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	grantID    = regexp.MustCompile(`^g[0-9]+$`)
 )
 
 func (r *reader) config(n ast.Node) *Config {
@@ -84,16 +83,15 @@ func (r *reader) guest(n ast.Node, others map[string]place) Guest {
 	g := Guest{Where: r.where(placeOf(n))}
 	r.mapping(n, "a guest",
 		key{"name", "a name, such as name: agent", r.text("name", &g.Name, func(at place, s string) {
-			other, taken := others[s]
+			subject, err := operator.ParseSubject(s)
+			other, taken := others[subject.Name()]
 			switch {
-			case !guestName.MatchString(s):
-				r.mistake(at, "%s is no guest's name; write 1 to 64 of A-Z a-z 0-9 . _ -", quote(s))
-			case grantID.MatchString(s):
-				r.mistake(at, "%s could be taken for a grant's id; write a name that is not g and a number", quote(s))
+			case err != nil:
+				r.mistake(at, "%s: %s", quote(s), vfs.Message(err))
 			case taken:
-				r.mistake(at, "the guest in line %d is called %s too; write another name", other.line, quote(s))
+				r.mistake(at, "the guest in line %d is called %s too; write another name", other.line, quote(subject.Name()))
 			default:
-				others[s] = at
+				others[subject.Name()] = at
 			}
 		})},
 		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},

@@ -9,12 +9,13 @@ import "capd/meter"
 
 // Grant describes a grant. It holds no secret.
 type Grant struct {
-	Guest  string `json:"guest"`  // the holder's name
-	ID     string `json:"id"`     // not secret
-	Path   string `json:"path"`   // in the host's tree; "" for all of it
-	Mode   Mode   `json:"mode"`   // what was granted
-	State  State  `json:"state"`  // what it is now
-	Parent string `json:"parent"` // id of the grant it was shared from, or ""
+	Guest   string  `json:"guest"`   // the holder's name: that of its subject, or of a share
+	Subject Subject `json:"subject"` // who holds it; of a share, who shared it
+	ID      string  `json:"id"`      // not secret
+	Path    string  `json:"path"`    // in the host's tree; "" for all of it
+	Mode    Mode    `json:"mode"`    // what was granted
+	State   State   `json:"state"`   // what it is now
+	Parent  string  `json:"parent"`  // id of the grant it was shared from, or ""
 }
 
 // Mode is what was granted.

@@ -10,12 +10,14 @@ $Go.import("capd/capnp");
 $Cxx.namespace("capd");
 
 struct Grant {
-  guest @0 :Text;       # the holder's name; what a holder shares is called HOLDER/1, HOLDER/2, …
+  guest @0 :Text;       # the holder's name: NAME, or KIND:ID of a subject that is no agent's run; what a holder shares is
+                        # called HOLDER/1, HOLDER/2, …
   id @1 :Text;          # identifies this grant; not secret
   path @2 :Text;        # of the granted node, in the host's namespace; "" for all of it
   mode @3 :Mode;        # what it was granted
   state @4 :State;      # what it is now
   parent @5 :Text;      # id of the grant it was shared from, or ""
+  subject @6 :Text;     # who holds it, KIND:ID; of a share, who shared it
   enum Mode { readWrite @0; readOnly @1; }
   enum State { active @0; locked @1; revoked @2; }
 }
@@ -101,8 +103,10 @@ interface Console {
 
   grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit)) -> (grant :Grant, locator :Text, control :Control);
   # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
-  # kind that limits does not name has the host's default. notFound. invalid: the name is not 1 to 64 of a-z A-Z 0-9 . _ -,
-  # or is g and a number, as a grant's id is; or a limit is, as in setLimits.
+  # kind that limits does not name has the host's default. guest is KIND:ID, where KIND is core, agent-run, extension,
+  # automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever a guest is named,
+  # both forms mean the same. notFound. invalid: guest is neither, or is g and a number, as a grant's id is; or a limit is,
+  # as in setLimits.
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
   # Returns one page of the grants, oldest first. The page begins after the grant with the id `after`, which the host may

@@ -24,8 +24,8 @@ func (g Granted) String() string {
 	return fmt.Sprintf("%s %s %q %s", g.ID, g.Guest, g.Path, g.Mode)
 }
 
-// Grant grants a part of the tree to a guest. It answers invalid for a name that is not 1 to 64 of A-Z a-z
-// 0-9 . _ - or looks like a grant's id. It also answers what walking to the path answers.
+// Grant grants a part of the tree to a guest. It answers what [operator.ParseSubject] answers of its name,
+// and what walking to the path answers.
 func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err

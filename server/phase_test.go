@@ -76,7 +76,7 @@ func TestPhases(t *testing.T) {
 	check.OK(t, err)
 	check.OK(t, s.Close())
 	requireAll(t, s, vfs.Stale)
-	if got, want := s.Grants(), ([]server.Grant{{Guest: "guest", ID: g.ID, Mode: "read-write", State: "revoked"}}); !reflect.DeepEqual(got, want) {
+	if got, want := s.Grants(), ([]server.Grant{{Guest: "guest", Subject: "agent-run:guest", ID: g.ID, Mode: "read-write", State: "revoked"}}); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v, want %v", got, want)
 	}
 	if err := s.Serve(t.Context()); err != nil {

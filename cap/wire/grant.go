@@ -24,7 +24,7 @@ var states = map[operator.State]schema.Grant_State{
 func SetGrant(w schema.Grant, g operator.Grant) error {
 	w.SetMode(modes[g.Mode])
 	w.SetState(states[g.State])
-	return errors.Join(w.SetGuest(g.Guest), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
+	return errors.Join(w.SetGuest(g.Guest), w.SetSubject(string(g.Subject)), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
 }
 
 // Grant reads what SetGrant wrote. A mode or a state that this program does not know is
@@ -32,6 +32,7 @@ func SetGrant(w schema.Grant, g operator.Grant) error {
 func Grant(w schema.Grant) (g operator.Grant, err error) {
 	text := Keep[string](&err)
 	g = operator.Grant{Guest: text(w.Guest()), ID: text(w.Id()), Path: text(w.Path()), Parent: text(w.Parent())}
+	g.Subject = operator.Subject(text(w.Subject()))
 	g.Mode, _ = keyOf(modes, w.Mode())
 	g.State, _ = keyOf(states, w.State())
 	return g, err

@@ -29,7 +29,7 @@ func (f stateFlag) console(e *env) (*console.Console, error) {
 }
 
 type grantCommand struct {
-	Guest    string  `arg:"" help:"The guest's name: letters, digits and . _ -"`
+	Guest    string  `arg:"" help:"The guest: NAME of an agent's run, or KIND:NAME, such as person:ada."`
 	Path     string  `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
 	ReadOnly bool    `help:"Give it for reading only."`
 	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much of one kind it may hold, such as storedBytes=64MiB; none for no limit. May be repeated."`
@@ -43,11 +43,15 @@ func (grantCommand) Help() string {
 guest may have several grants. If --via names several ways to connect, there is one line for each,
 the Unix socket first; all are the same grant.
 
+A guest's name has letters, digits and . _ -. Before it may stand what the guest is: agent-run, person,
+extension, automation or core. NAME alone is the same as agent-run:NAME, here and in every other command.
+
 capd limit --help lists the kinds for --limit; capd limit changes limits later. A kind that is not
 named gets its limit from guestLimits in the configuration.
 
 Examples:
   capd grant reviewer --path project --read-only
+  capd grant person:ada --path project
   capd grant builder --limit storedBytes=1GiB --limit connections=4
   capd grant reviewer --via tls
   capd grant reviewer --json | jq -r '.locators[0].locator'
