@@ -344,6 +344,11 @@ func TestOrderOfRefusals(t *testing.T) {
 			c.ExpireAt(time.Now())
 			time.Sleep(time.Millisecond)
 		}, vfs.Expired, vfs.Expired},
+		{"ended", func(c *membrane.Control) {
+			c.SetReadable(false)
+			c.SetWritable(false)
+			check.OK(t, c.End())
+		}, vfs.Stale, vfs.Stale},
 		{"denied and readOnly", func(c *membrane.Control) { c.SetReadable(false); c.SetWritable(false) }, vfs.Denied, vfs.ReadOnly},
 		{"readOnly", func(c *membrane.Control) { c.SetWritable(false) }, "", vfs.ReadOnly},
 	} {

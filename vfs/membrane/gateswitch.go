@@ -50,6 +50,12 @@ func (g *Gate) Unmount(ctx context.Context) error {
 	return g.drain(ctx)
 }
 
+// End is Revoke for a host that ends: calls answer stale, and nothing is taken back for good.
+func (g *Gate) End() error {
+	g.set(ending, 0)
+	return g.drain(context.Background())
+}
+
 // Drain waits as Revoke does, but shuts nothing. Use it for a gate that has expired:
 // Revoke would mark that gate as revoked.
 func (g *Gate) Drain() error { return g.drain(context.Background()) }

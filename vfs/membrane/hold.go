@@ -108,7 +108,7 @@ func batchOf(ctx context.Context) *batch {
 
 // heldModes are the refusals that a batch passes: the ones that wait for it, and its
 // own expiry.
-const heldModes = changes | revoked | expired | unmounted
+const heldModes = changes | revoked | expired | unmounted | ending
 
 // heldBy reports whether ctx belongs to a batch that is under way at g.
 func heldBy(ctx context.Context, g *Gate) bool {

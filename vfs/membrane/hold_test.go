@@ -88,6 +88,7 @@ func TestHold(t *testing.T) {
 	for name, s := range map[string]shutter{
 		"revoke":    {func(c *membrane.Control, _ *namespace.Namespace) error { return c.Revoke() }, vfs.Revoked, false},
 		"lock":      {func(c *membrane.Control, _ *namespace.Namespace) error { return c.SetWritable(false) }, vfs.ReadOnly, false},
+		"end":       {func(c *membrane.Control, _ *namespace.Namespace) error { return c.End() }, vfs.Stale, false},
 		"unmount":   {func(_ *membrane.Control, ns *namespace.Namespace) error { return ns.Unmount(context.Background(), "m") }, vfs.Stale, false},
 		"expire":    {func(c *membrane.Control, _ *namespace.Namespace) error { c.ExpireAt(time.Now()); return nil }, vfs.Expired, true},
 		"of parent": {nil, vfs.Revoked, false},

@@ -21,12 +21,13 @@ const (
 	revoked
 	expired
 	unmounted // the tree is no longer in its namespace
+	ending    // the host ends
 	hidden    // a mount covers it
 	gone      // nothing holds the gate, and it has left its tree
 
 	modeBits  = oneGen - 1
 	oneGen    = mode(1) << 16
-	deadModes = revoked | expired | unmounted
+	deadModes = revoked | expired | unmounted | ending
 
 	noRights = mode(AllRights)
 	changes  = noWrite | noDelete | noMove                    // what readOnly() and a lock refuse
@@ -39,6 +40,9 @@ var (
 
 	// ErrCovered is the error for a call on a node that a mount covers.
 	ErrCovered = vfs.Errorf(vfs.Stale, "something was mounted over this; look it up again")
+
+	// ErrEnded is the error for a call through a gate whose host has ended.
+	ErrEnded = vfs.Errorf(vfs.Stale, "this host has ended; the locator works again when it runs again")
 
 	errUnreadable = vfs.Errorf(vfs.Denied, "the host has stopped reading through this capability")
 )
@@ -55,6 +59,8 @@ func (m mode) refuse(need mode) error {
 		return vfs.Expired
 	case m&unmounted != 0:
 		return ErrUnmounted
+	case m&ending != 0:
+		return ErrEnded
 	case m&hidden != 0:
 		return ErrCovered
 	case m&gone != 0:
