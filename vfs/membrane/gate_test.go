@@ -344,11 +344,6 @@ func TestOrderOfRefusals(t *testing.T) {
 			c.ExpireAt(time.Now())
 			time.Sleep(time.Millisecond)
 		}, vfs.Expired, vfs.Expired},
-		{"ended", func(c *membrane.Control) {
-			c.SetReadable(false)
-			c.SetWritable(false)
-			check.OK(t, c.End())
-		}, vfs.Stale, vfs.Stale},
 		{"denied and readOnly", func(c *membrane.Control) { c.SetReadable(false); c.SetWritable(false) }, vfs.Denied, vfs.ReadOnly},
 		{"readOnly", func(c *membrane.Control) { c.SetWritable(false) }, "", vfs.ReadOnly},
 	} {
@@ -391,6 +386,18 @@ func TestOrderOfRefusals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEnd: the end of a host is no revoke, but after it nothing works.
+func TestEnd(t *testing.T) {
+	d, c, _ := check.Guarded(t, check.Sample)
+	h := check.Hold(t, d)
+	c.SetReadable(false)
+	check.OK(t, c.SetWritable(false))
+	check.OK(t, c.End())
+	check.TryAll(t, "ended", h, vfs.Stale, vfs.Stale)
+	check.OK(t, c.Revoke())
+	check.TryAll(t, "revoked then", h, vfs.Revoked, vfs.Revoked)
 }
 
 func put2(ctx context.Context, d vfs.Dir, name string) error {
