@@ -73,7 +73,7 @@ var layers = []layer{
 	{of: "capd/database", may: "capd/hostfile capd/state capd/vfs modernc.org/sqlite/...", host: true},
 	{of: "capd/record", may: "capd/database capd/operator capd/vfs golang.org/x/mod/sumdb/...", host: true},
 	{of: "capd/policy", may: "capd/operator capd/vfs capd/vfs/membrane capd/vfs/pattern", pure: true},
-	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs"},
+	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/search"},
 	{of: "capd/hook", may: "capd/operator capd/record capd/vfs", host: true},
 	{of: "capd/metrics", may: "capd/operator capd/vfs", host: true},
 
@@ -145,7 +145,7 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
 	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/server capd/cap/virtualfs " +
-	"capd/cap/session capd/operator capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
+	"capd/cap/session capd/operator capd/approval capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are checked separately, since their files differ.
 var platforms = []string{"linux", "darwin", "windows"}

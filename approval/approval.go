@@ -1,0 +1,85 @@
+// Package approval is where changes wait for somebody to decide about them: the [Desk] of a
+// host. What waits, and what was decided, outlives the process.
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"time"
+
+	"capd/vfs"
+)
+
+const (
+	// Patience is how long a call waits for a decision. The request stays when it has ended.
+	Patience = 120 * time.Second
+	// Holds is how long a decision holds for the change that it was made about.
+	Holds = 10 * time.Minute
+	// MaxPending is how many requests of one root grant wait at once. A new one takes the
+	// place of the oldest for which no call waits.
+	MaxPending = 16
+
+	kept      = 24 * time.Hour      // how long a request waits for a decision
+	history   = 30 * 24 * time.Hour // how long a decided one is listed
+	listening = 10 * time.Second    // how long somebody still listens after a watch has ended
+)
+
+// ID names a request for an approval.
+type ID [16]byte
+
+// String returns 32 hexadecimal digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// Asked is a change that needs an approval. A decision holds for a change that is equal in everything
+// but Guest, Size, Why and Diff.
+type Asked struct {
+	Root  int64  // the root grant
+	Grant int64  // through which the change is made: the root grant, or a share of it
+	Guest string // who holds Grant, as grants lists it
+
+	Operation string
+	Path, To  string // in the host's tree
+
+	Found, FoundTo vfs.If      // what has to be there; the store sees to it
+	Digest         vfs.Version // of what is written; zero for nothing
+	Exec           bool        // whether the file is to be executable
+
+	Size int64         // bytes to be written
+	Why  []string      // what asks: "project: **/.git/**"
+	Diff func() string // shows the change; may be nil. It is called once for equal changes.
+}
+
+// binding is what a decision is bound to.
+type binding [sha256.Size]byte
+
+// binding returns the same for equal changes alone.
+func (a *Asked) binding() binding {
+	h := sha256.New()
+	number(h, uint64(a.Root), uint64(a.Grant))
+	for _, s := range []string{a.Operation, a.Path, a.To} {
+		number(h, uint64(len(s)))
+		h.Write([]byte(s))
+	}
+	for _, c := range []vfs.If{a.Found, a.FoundTo} {
+		number(h, flag(c.Absent), flag(c.NoFile))
+		h.Write(c.Is[:])
+	}
+	h.Write(a.Digest[:])
+	number(h, flag(a.Exec))
+	return binding(h.Sum(nil))
+}
+
+func number(h hash.Hash, all ...uint64) {
+	for _, n := range all {
+		h.Write(binary.BigEndian.AppendUint64(nil, n))
+	}
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,145 @@
+package approval
+
+import (
+	"strings"
+	"time"
+
+	"capd/database"
+	"capd/operator"
+	"capd/vfs"
+)
+
+// An Approval is a yes. Only Once ones are used up.
+type Approval struct {
+	desk *Desk
+	ask  *ask
+}
+
+// Use says that the change is made now. The function that it returns waits until that is on disk: then the yes is
+// used up. Writes of the desk's database that begin later are on disk later.
+func (p *Approval) Use() (wait func() error) {
+	if p.ask == nil {
+		return func() error { return nil }
+	}
+	id, at := p.ask.id, time.Now()
+	return p.desk.db.Begin(func(tx *database.Tx) error { return spend(tx, id, at) })
+}
+
+// Drop gives back a yes that was not used, for an equal change.
+func (p *Approval) Drop() {
+	if p.ask == nil {
+		return
+	}
+	d := p.desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p.ask.used = false
+	if d.bound[p.ask.binding] == nil {
+		d.add(p.ask)
+	}
+}
+
+// take returns what was decided about q. Of several calls one gets the yes. d.mu is held.
+func (d *Desk) take(q *ask) (*Approval, error) {
+	switch q.verdict.Answer {
+	case operator.Always:
+		return &Approval{}, nil
+	case operator.Once:
+		if q.used {
+			return nil, vfs.Errorf(vfs.Conflict, "an equal change was approved once, and another call makes it; look at what is there now")
+		}
+		q.used = true
+		delete(d.bound, q.binding)
+		return &Approval{d, q}, nil
+	case operator.Deny:
+		return nil, refusal(q.verdict.Reason)
+	}
+	return nil, vfs.Errorf(vfs.AskDenied, "the request for an approval was dropped; try again")
+}
+
+func refusal(reason string) error {
+	if reason == "" {
+		return vfs.Errorf(vfs.Denied, "the host's operator said no")
+	}
+	return vfs.Errorf(vfs.Denied, "the host's operator said no: %s", vfs.Printable(reason))
+}
+
+// Decide decides about the request that ref names: its id, or the first 6 digits of it or more, if only one begins so. by
+// says who decides. The first decision is the one that counts: a second answers conflict. Decide returns when it is on
+// disk.
+func (d *Desk) Decide(ref string, v operator.Verdict, by string) (ID, error) {
+	if err := v.Check(); err != nil {
+		return ID{}, err
+	}
+	q, err := d.find(ref)
+	if err != nil {
+		return ID{}, err
+	}
+	if <-q.written; q.failed != nil {
+		return ID{}, errNoAsk
+	}
+	if err := d.begin(q); err != nil {
+		return ID{}, err
+	}
+	at := time.Now()
+	s, err := q.standing(v, at)
+	if err == nil {
+		err = d.db.Write(func(tx *database.Tx) error { return decide(tx, q.id, v, by, at, s) })
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.deciding = false
+	if err != nil {
+		return q.id, err
+	}
+	q.verdict, q.by, q.decided = v, by, at
+	if s != nil {
+		d.standing[q.root] = append(d.standing[q.root], s)
+	}
+	close(q.over)
+	time.AfterFunc(Holds, d.sweep)
+	return q.id, nil
+}
+
+var errNoAsk = vfs.Errorf(vfs.NotFound, "no request for an approval has that id; capd asks lists them")
+
+// minRef is the shortest beginning of an id that names a request, in digits.
+const minRef = 6
+
+func (d *Desk) find(ref string) (found *ask, err error) {
+	ref = strings.ToLower(ref)
+	if len(ref) < minRef {
+		return nil, vfs.Errorf(vfs.Invalid, "a request is named by at least the first %d digits of its id", minRef)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, q := range d.asks {
+		if !strings.HasPrefix(id.String(), ref) {
+			continue
+		}
+		if found != nil {
+			return nil, vfs.Errorf(vfs.Invalid, "several requests begin so; write more of the id")
+		}
+		found = q
+	}
+	if found == nil {
+		return nil, errNoAsk
+	}
+	return found, nil
+}
+
+// begin begins a decision about q, unless somebody was faster.
+func (d *Desk) begin(q *ask) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case q.deciding:
+		return vfs.Errorf(vfs.Conflict, "somebody else decides about it just now")
+	case q.pending():
+		q.deciding = true
+		return nil
+	case q.verdict.Answer == "":
+		return errNoAsk
+	}
+	return vfs.Errorf(vfs.Conflict, "it was decided already: %s, by %s", q.verdict.Answer, q.by)
+}

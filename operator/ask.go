@@ -1,0 +1,89 @@
+package operator
+
+import (
+	"time"
+
+	"capd/vfs"
+)
+
+// Ask is a change that needs an approval: one that waits for a decision, or one that got it.
+// What the guest chose (Path, To, Diff) may be anything; show it through [vfs.Printable].
+type Ask struct {
+	ID        string    `json:"id"`    // 32 hexadecimal digits
+	Guest     string    `json:"guest"` // who asks, as grants has it
+	Grant     string    `json:"grant"` // id of the root grant
+	Operation string    `json:"operation"`
+	Path      string    `json:"path"` // in the host's tree
+	To        string    `json:"to,omitempty"`
+	Why       []string  `json:"why"`            // what asks: "project: **/.git/**"
+	Size      int64     `json:"size,omitempty"` // bytes that are to be written
+	Diff      string    `json:"diff,omitempty"` // at most [MaxAskDiff] bytes; kept until 10 minutes after the decision
+	Asked     time.Time `json:"asked"`
+
+	Answer  Answer    `json:"answer,omitempty"` // "" while it waits
+	Reason  string    `json:"reason,omitempty"` // what the guest is told with a no
+	By      string    `json:"by,omitempty"`
+	Decided time.Time `json:"decided,omitzero"`
+	Used    bool      `json:"used,omitempty"` // the change was made
+}
+
+// MaxAskDiff bounds the text of the change that an [Ask] shows, in bytes.
+const MaxAskDiff = 64 << 10
+
+// Answer is what an operator says to an [Ask].
+type Answer string
+
+// The answers.
+const (
+	Once   Answer = "once"   // this change may be made, within 10 minutes
+	Always Answer = "always" // so may each later one of this operation and path through the grant
+	Deny   Answer = "deny"   // it may not be made
+)
+
+// Verdict is a decision about an [Ask].
+type Verdict struct {
+	Answer Answer
+	Reason string // of a no, at most [MaxReason] bytes; the guest is told
+
+	// Pattern, with Always, approves the paths that match it, not only that of the Ask.
+	// It is matched against paths in the host's tree.
+	Pattern string
+	For     time.Duration // how long Always holds; 0 means [StandingFor]
+}
+
+const (
+	MaxReason   = 1 << 10             // bytes
+	StandingFor = 30 * 24 * time.Hour // how long an approval with Always holds by default
+)
+
+// Check answers invalid for a verdict that means nothing.
+func (v Verdict) Check() error {
+	switch v.Answer {
+	case Once, Always, Deny:
+	default:
+		return vfs.Errorf(vfs.Invalid, "the answer is once, always or deny")
+	}
+	switch {
+	case v.Reason != "" && v.Answer != Deny:
+		return vfs.Errorf(vfs.Invalid, "only deny has a reason")
+	case len(v.Reason) > MaxReason:
+		return vfs.Errorf(vfs.Invalid, "a reason has at most %d bytes", MaxReason)
+	case v.Answer != Always && (v.Pattern != "" || v.For != 0):
+		return vfs.Errorf(vfs.Invalid, "a pattern and a time belong to always")
+	case v.For < 0:
+		return vfs.Errorf(vfs.Invalid, "always ends in the future")
+	}
+	return nil
+}
+
+// Standing is an approval that was given with [Always].
+type Standing struct {
+	ID        int64     `json:"id"`
+	Ask       string    `json:"ask"`   // id of the [Ask] that it answered
+	Grant     string    `json:"grant"` // id of the root grant
+	Operation string    `json:"operation"`
+	Path      string    `json:"path"` // exactly this path, unless there is a pattern
+	To        string    `json:"to,omitempty"`
+	Pattern   string    `json:"pattern,omitempty"`
+	Until     time.Time `json:"until"`
+}
