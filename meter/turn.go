@@ -28,6 +28,21 @@ type Turn struct {
 	lent       atomic.Bool // its place was lent to another
 }
 
+// A Passer is a [Worker] for whose end others wait in a line.
+type Passer interface {
+	// Pass lets the next in the line start now. It may be called at any time, by any goroutine.
+	Pass()
+}
+
+// Pass lets those start that wait in a line for the end of what ctx's turn was given to; see [Passer].
+func Pass(ctx context.Context) {
+	if t := TurnOf(ctx); t != nil {
+		if p, ok := t.work.(Passer); ok {
+			p.Pass()
+		}
+	}
+}
+
 // A Worker is what [Meter.Go] runs.
 type Worker interface {
 	// Work is called in a goroutine of the lane. t ends when it returns. err is ErrBusy when there

@@ -24,11 +24,10 @@ type request struct {
 
 	barrier func() // not a call, but a function in a line
 
-	object  *object // set when it has arrived there
+	object  *object                // set when it has arrived there
+	line    atomic.Pointer[object] // where the next call waits for this one; nil once it may start
 	handler *Handler
-	pooled  bool
 	trying  bool // the handler must not wait
-	passed  bool // the next call on the object may start
 	ran     bool // completed on the goroutine that brought it
 	awaited bool // the caller, in this process, waits for its outcome next
 	results *message
@@ -140,10 +139,9 @@ func (r *request) start() {
 	defer o.release()
 	// An inline handler runs to its end before the next call starts, as it does on the reader, so that the
 	// calls keep their order.
-	r.pooled = true
-	waits := r.handler.serial || r.handler.inline
-	if !waits {
-		o.next(r.conn)
+	r.line.Store(o)
+	if !r.handler.serial && !r.handler.inline {
+		r.pass()
 	}
 	if r.denied != nil {
 		r.fail(r.stopped(r.denied))
@@ -152,9 +150,20 @@ func (r *request) start() {
 	} else {
 		r.run()
 	}
-	if waits && !r.passed {
-		r.passed = true
+	r.pass()
+}
+
+// pass lets the next call on the object start, once.
+func (r *request) pass() {
+	if o := r.line.Swap(nil); o != nil {
 		o.next(r.conn)
+	}
+}
+
+// Pass implements [meter.Passer].
+func (r *request) Pass() {
+	if r.handler.serial {
+		r.pass()
 	}
 }
 
@@ -432,9 +441,4 @@ func (c Call[P, R]) Weigh(size int64) error {
 }
 
 // Go lets the next call on the object start now. It has an effect only in a [Serial] handler.
-func (c Call[P, R]) Go() {
-	if r := c.r; r.handler.serial && r.pooled && !r.passed {
-		r.passed = true
-		r.object.next(r.conn)
-	}
-}
+func (c Call[P, R]) Go() { c.r.Pass() }

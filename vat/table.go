@@ -57,7 +57,8 @@ func Try() HandleOption { return func(h *Handler) { h.try = true } }
 // ErrWouldBlock is what a handler registered with [Try] returns to run again where it may wait.
 var ErrWouldBlock = errors.New("vat: the handler would block")
 
-// Serial makes the next call on the same object wait until the handler has returned or called [Call.Go].
+// Serial makes the next call on the same object wait until the handler has returned, or called [Call.Go] or
+// [meter.Pass].
 // Methods declared `-> stream` are always serial.
 func Serial() HandleOption { return func(h *Handler) { h.serial = true } }
 

@@ -32,10 +32,14 @@ type Call struct {
 		Run(ctx context.Context, do func(context.Context) error) error
 	}
 
+	// Bound is what an approval of the change holds for; nil if none is needed.
+	Bound *Bound
+
 	found   *found            // by a Lookup; nil if the call does not recall
 	later   *together         // what has to be synced; nil if nothing is left for later
 	answers *answering        // nil if nobody answers for the change; see [Call.OnChange]
 	aside   func(wait func()) // nil gives up nothing; see [Call.OnAside]
+	inParts bool              // see [InParts]
 }
 
 // SyncsLater reports whether a change of names may return before it is on disk, since the

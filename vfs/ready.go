@@ -29,6 +29,7 @@ type Staged struct {
 	Grows   Effect        // the most by which the change can grow the store
 	Content StagedContent // nil unless a whole file is put in place
 	Late    bool          // the store did not call Ready; this is its Commit
+	Bound   *Bound        // nil unless the change needs an approval; the store leaves it nil
 }
 
 // StagedContent is the content of a whole file that is staged. It can be used until
@@ -61,24 +62,18 @@ func NeedsReady(ctx context.Context) bool {
 	return a != nil && !a.begun.Load()
 }
 
-// Asks says that the change of ctx needs an approval, and why. It answers askDenied when
-// nobody can give one now. Otherwise the change waits for the approval in [Ready].
-func Asks(ctx context.Context, why string) error {
-	if a := callOf(ctx).answers; a != nil {
-		return a.Asks(why)
-	}
-	return Errorf(AskDenied, "this needs an approval, and nobody can be asked here")
-}
-
 // Aside runs wait, which waits for a human. Meanwhile the call gives up what others could
-// want: its turn, and whatever its membranes added with [Call.OnAside]. It answers an
+// want: its turn, its place in the line of its object, and whatever its membranes added with [Call.OnAside]. It answers an
 // error without running wait if too many calls wait already, and ctx's error if ctx ends.
 func Aside(ctx context.Context, wait func()) error {
 	aside := callOf(ctx).aside
 	if aside == nil {
-		return meter.Wait(ctx, wait)
+		aside = func(wait func()) { wait() }
 	}
-	return meter.Wait(ctx, func() { aside(wait) })
+	return meter.Wait(ctx, func() {
+		meter.Pass(ctx)
+		aside(wait)
+	})
 }
 
 // Probe asks the committers of ctx whether a change that grows the store by e could be
@@ -125,6 +120,7 @@ func (c *Call) OnAside(give func(wait func())) {
 // answering is the Change of a call and its answer. All parts of the call share it.
 type answering struct {
 	change Change
+	asked  atomic.Bool // it waits for an approval
 	begun  atomic.Bool
 	over   atomic.Bool // it was answered for, and what that wrote is on disk
 	once   sync.Once
@@ -143,6 +139,7 @@ func (a *answering) Ready(ctx context.Context, s Staged) (func() error, error) {
 	a.once.Do(func() {
 		a.begun.Store(true)
 		a.err = errUnready // if the Change panics
+		s.Bound = callOf(ctx).Bound
 		finish, err := a.change.Ready(ctx, s)
 		if finish == nil {
 			finish = func() error { return nil }

@@ -1,0 +1,53 @@
+package vfs
+
+import "context"
+
+// Bound is what an approval of a change holds for, besides the operation and its paths. A membrane
+// sets it in the call; see [Staged].
+type Bound struct {
+	// Found is what has to be at the path, and FoundTo what has to be at the target of a rename. The
+	// store sees to it: otherwise the change answers conflict.
+	Found, FoundTo If
+
+	Exec bool // the file is to be executable
+
+	// Data is written at Offset, or appended, or is the text of a link. For a truncate
+	// Offset is the new size. Data can be used until [Change].Ready has returned. It is nil
+	// for a change that stages a whole file.
+	Offset int64
+	Data   []byte
+}
+
+var errNobody = Errorf(AskDenied, "this needs an approval, and nobody can be asked here")
+
+// Asks says that the change of ctx needs an approval, and why. It answers askDenied when
+// nobody can give one now. Otherwise the change waits for the approval in [Ready].
+func Asks(ctx context.Context, why string) error {
+	c := callOf(ctx)
+	switch {
+	case c.answers == nil:
+		return errNobody
+	case c.inParts:
+		return Errorf(AskDenied, "this needs an approval, which cannot be asked for within a larger change; make this change by itself")
+	}
+	err := c.answers.Asks(why)
+	if err == nil {
+		c.answers.asked.Store(true)
+	}
+	return err
+}
+
+// Asked reports whether the change of ctx will wait for an approval. Then what it holds is given up meanwhile; see
+// [Call.OnAside].
+func Asked(ctx context.Context) bool {
+	a := callOf(ctx).answers
+	return a != nil && a.asked.Load()
+}
+
+// InParts returns ctx for a change that is made as several. No approval can be asked for
+// one of them: it would be asked about what was not yet decided to be made.
+func InParts(ctx context.Context) context.Context {
+	call := CallOf(ctx)
+	call.inParts = true
+	return WithCall(ctx, call)
+}
