@@ -105,7 +105,7 @@ func stageOf(t *testing.T, d *client.Dir, path string, cond vfs.If) error {
 // caller that did not wait for that.
 func TestWriterRefused(t *testing.T) {
 	tree := scene.InMemory(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}, ".env": {}, ".git/config": {}, "link": {Link: "f"}, "dangling": {Link: "nowhere"}})
-	s := serve(t, membrane.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask(nil)), nil)
+	s := serve(t, membrane.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask("it")), nil)
 	loc, _ := s.Grant(t, "agent", "", false)
 	d := scene.Dial(t, loc).Dir(context.Background())
 	for _, c := range []struct {

@@ -281,7 +281,7 @@ func TestBack(t *testing.T) {
 				ok(t, err)
 				o.Exclude = append(o.Exclude, p)
 			}
-			w := start(t, before, o, secrets.Guard(), triggers.Ask(nil))
+			w := start(t, before, o, secrets.Guard(), triggers.Ask("it"))
 			b.do(t, w)
 			skipped(t, w.sync(t).Skipped, b.left...)
 			w.holds(t, before.with(b.holds))
@@ -307,7 +307,7 @@ func TestBackHidden(t *testing.T) {
 
 // However many changes a guard refuses, each is named and the rest comes back.
 func TestBackManyRefused(t *testing.T) {
-	w := start(t, sample, materialize.Options{}, deny.Must("**/*.pem").Ask(nil))
+	w := start(t, sample, materialize.Options{}, deny.Must("**/*.pem").Ask("it"))
 	var left []string
 	for i := range 200 {
 		left = append(left, fmt.Sprintf("k%03d.pem", i))

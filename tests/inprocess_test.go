@@ -31,7 +31,7 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...membrane.Guar
 		root = wrap(root)
 	}
 	tree := namespace.New()
-	ok(t, tree.Mount("project", root, namespace.Options{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))}))
+	ok(t, tree.Mount("project", root, namespace.Options{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask("project"))}))
 	t.Cleanup(func() {
 		ok(t, tree.Close())
 		ok(t, store.Close())

@@ -8,6 +8,7 @@
 package virtualfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log"
@@ -231,7 +232,7 @@ func (m *mount) open(ctx context.Context, opener Opener, u *URL, a operator.Atte
 	if m.store, err = opener(ctx, u); err != nil {
 		return err
 	}
-	if m.guards, err = guards(m.store, a); err != nil {
+	if m.guards, err = guards(u.Place, m.store, a); err != nil {
 		m.store.close()
 	}
 	return err
@@ -245,7 +246,7 @@ func (fs *FS) schemes() []string {
 
 // guards returns the guards for what the mount withholds, for what may be read but not
 // changed, and its own.
-func guards(s *Store, a operator.Attenuation) ([]membrane.Guard, error) {
+func guards(place string, s *Store, a operator.Attenuation) ([]membrane.Guard, error) {
 	withhold, ask := s.Deny, s.Ask
 	if a.Deny != nil {
 		withhold = a.Deny
@@ -266,7 +267,7 @@ func guards(s *Store, a operator.Attenuation) ([]membrane.Guard, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, l.Ask(nil))
+		all = append(all, l.Ask(cmp.Or(place, "the tree")))
 	}
 	return append(all, a.Guards...), nil
 }

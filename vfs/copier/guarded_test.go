@@ -65,7 +65,7 @@ func TestTargetGuarded(t *testing.T) {
 		"quota of nodes":         {membrane.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 7})}, vfs.Quota},
 		"a file withheld":        {deny.Must("got/e/g").Guard(), vfs.Denied},
 		"all of it withheld":     {deny.Must("got").Guard(), vfs.Denied},
-		"a file asked about":     {deny.Must("got/e/g").Ask(nil), vfs.AskDenied},
+		"a file asked about":     {deny.Must("got/e/g").Ask("it"), vfs.AskDenied},
 		"another place withheld": {deny.Must("d/**").Guard(), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

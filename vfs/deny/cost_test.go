@@ -21,7 +21,7 @@ const costly = "\ufdfa"
 func served(t testing.TB) vfs.Dir {
 	t.Helper()
 	names := namespace.New()
-	guards := []membrane.Guard{deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil)}
+	guards := []membrane.Guard{deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask("it")}
 	if err := names.Mount("m", memory.New(memory.Limits{}).Root(), namespace.Options{Guards: guards}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,6 @@
 package deny
 
 import (
-	"context"
-
-	"capd/vfs"
 	"capd/vfs/membrane"
 	"capd/vfs/pattern"
 )
@@ -30,7 +27,10 @@ var Triggers = []string{
 // matches the directory itself. Each pattern is matched against the path as it is, and
 // again with case and compatible characters folded on both sides, as some filesystems
 // do.
-type Rules struct{ set *pattern.Set }
+type Rules struct {
+	set      *pattern.Set
+	patterns []string
+}
 
 // Compile parses patterns. It answers invalid.
 func Compile(patterns ...string) (*Rules, error) {
@@ -38,7 +38,7 @@ func Compile(patterns ...string) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rules{set}, nil
+	return &Rules{set, patterns}, nil
 }
 
 // Must is Compile for patterns that are known to be valid. It panics otherwise.
@@ -80,21 +80,15 @@ func (a at) Same(to membrane.Matcher) bool {
 // call that names it is denied before the store is asked, whether or not it exists.
 func (r *Rules) Guard() membrane.Guard { return membrane.Guard{Hides: r.Matcher()} }
 
-// Ask returns a guard that allows reads of what r matches, and asks approve before
-// every change of it. approve returns nil, askDenied or askTimeout. If approve is nil,
-// the answer is askDenied.
-func (r *Rules) Ask(approve func(context.Context, membrane.Op) error) membrane.Guard {
-	if approve == nil {
-		approve = func(context.Context, membrane.Op) error { return vfs.AskDenied }
-	}
-	return membrane.Guard{
-		On:      r.Matcher(),
-		Changes: true,
-		Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-			if err := approve(ctx, op); err != nil {
-				return vfs.Effect{}, err
+// Ask returns a guard that allows reads of what r matches, and needs an approval for every
+// change of it. of is what r belongs to, for the operator: the name of a mount.
+func (r *Rules) Ask(of string) membrane.Guard {
+	return membrane.Guard{Asks: r.Matcher(), Why: func(m membrane.Matcher) string {
+		for i, p := range r.patterns {
+			if m.(at).Matches(i) {
+				return of + ": " + p
 			}
-			return do(ctx)
-		},
-	}
+		}
+		return of
+	}}
 }

@@ -227,10 +227,14 @@ func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, d
 	if err != nil {
 		return err
 	}
+	op := Op{Kind: kind, Path: t.path}
+	if ctx, err = v.making(ctx, op, t, nil); err != nil {
+		return err
+	}
 	if err := v.derive(d, v.inner.retain(), t.path, t.rules); err != nil {
 		return err
 	}
-	err = v.change(ctx, Op{Kind: kind, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+	err = v.change(ctx, op, nil, []target{t}, func(ctx context.Context) error {
 		n, err := do(ctx)
 		if err == nil {
 			d.inner.release()
@@ -250,31 +254,39 @@ func (v *dirView) Symlink(ctx context.Context, name, text string) error {
 	if err != nil {
 		return err
 	}
-	return v.change(ctx, Op{Kind: OpSymlink, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+	op := Op{Kind: OpSymlink, Path: t.path}
+	if ctx, err = v.making(ctx, op, t, []byte(text)); err != nil {
+		return err
+	}
+	return v.change(ctx, op, nil, []target{t}, func(ctx context.Context) error {
 		return vfs.Symlink(ctx, v.dir, name, text)
 	})
 }
 
 func (v *dirView) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
-	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	return v.put(ctx, name, r, c, false, func(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 		return v.dir.Replace(ctx, name, r, c)
 	})
 }
 
 // Install implements [vfs.Installer]. Guards see it as OpReplace.
 func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
-	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	return v.put(ctx, name, r, c, exec, func(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 		return vfs.Install(ctx, v.dir, name, r, exec, c)
 	})
 }
 
-func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, do func(context.Context, io.Reader) (vfs.Version, error)) (vfs.Version, error) {
+func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, exec bool, do func(context.Context, io.Reader, vfs.If) (vfs.Version, error)) (vfs.Version, error) {
 	t, err := v.target(ctx, name, vfs.CheckName, OpReplace.need()|reads(c), false)
 	if err != nil {
 		return vfs.Version{}, err
 	}
+	ctx, is, err := v.replacing(ctx, Op{Kind: OpReplace, Path: t.path}, t, name, c, exec)
+	if err != nil {
+		return vfs.Version{}, err
+	}
 	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) })}
-	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) { return do(ctx, staged) })
+	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) { return do(ctx, staged, is) })
 }
 
 // size returns the size of the file called name, 0 when there is none.
@@ -345,7 +357,7 @@ func (t target) put(staged *stagedReader, do func(context.Context) (vfs.Version,
 			}
 			staged.slot = &slot{first: in, in: in, has: true}
 			defer staged.slot.end()
-			ctx = b.noted(ctx)
+			ctx = staged.slot.entered(b.noted(ctx))
 		}
 		version, err = do(ctx)
 		return err
@@ -370,8 +382,13 @@ func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
 	if err != nil {
 		return err
 	}
+	op := Op{Kind: OpRemove, Path: t.path}
+	ctx, is, err := v.removing(ctx, op, t, name, c)
+	if err != nil {
+		return err
+	}
 	do := func(ctx context.Context) error {
-		err := v.dir.Remove(ctx, name, c)
+		err := v.dir.Remove(ctx, name, is)
 		if vfs.CodeOf(err) != vfs.NotEmpty {
 			return err
 		}
@@ -387,7 +404,7 @@ func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
 	if reads(c) != 0 {
 		do = whileBound(do, t)
 	}
-	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, do)
+	return v.change(ctx, op, nil, []target{t}, do)
 }
 
 // seemsEmpty reports whether the directory called name in dir, at t, holds nothing

@@ -56,35 +56,65 @@ func (v *fileView) readAt(ctx context.Context, p []byte, off int64) (int, error)
 }
 
 func (v *fileView) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
-	err = v.write(ctx, OpWrite, c, func(ctx context.Context) error {
-		n, err = v.file.WriteAt(ctx, p, off, c)
+	w, err := v.writing(ctx, OpWrite, c, vfs.Bound{Offset: off, Data: p})
+	if err != nil {
+		return 0, err
+	}
+	is := w.is
+	err = w.write(func(ctx context.Context) error {
+		n, err = v.file.WriteAt(ctx, p, off, is)
 		return err
 	})
 	return n, err
 }
 
 func (v *fileView) Truncate(ctx context.Context, size int64, c vfs.If) error {
-	return v.write(ctx, OpTruncate, c, func(ctx context.Context) error { return v.file.Truncate(ctx, size, c) })
+	w, err := v.writing(ctx, OpTruncate, c, vfs.Bound{Offset: size})
+	if err != nil {
+		return err
+	}
+	is := w.is
+	return w.write(func(ctx context.Context) error { return v.file.Truncate(ctx, size, is) })
 }
 
 // Append implements [vfs.Appender].
 func (v *fileView) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
-	err = v.write(ctx, OpAppend, c, func(ctx context.Context) error {
-		off, err = vfs.Append(ctx, v.file, p, c)
+	w, err := v.writing(ctx, OpAppend, c, vfs.Bound{Data: p})
+	if err != nil {
+		return 0, err
+	}
+	is := w.is
+	err = w.write(func(ctx context.Context) error {
+		off, err = vfs.Append(ctx, v.file, p, is)
 		return err
 	})
 	return off, err
 }
 
-func (v *fileView) write(ctx context.Context, kind OpKind, c vfs.If, do func(context.Context) error) error {
+// writing is a change of a file in place that nothing refuses.
+type writing struct {
+	ctx context.Context
+	op  Op
+	t   target
+	is  vfs.If // the condition, with what an approval adds to it
+}
+
+// writing begins a change in place under the condition c. b is what it writes.
+func (v *fileView) writing(ctx context.Context, kind OpKind, c vfs.If, b vfs.Bound) (w writing, err error) {
 	t := target{view: &v.view, path: v.path, rules: v.rules, need: kind.need() | reads(c)}
 	if err := t.refused(ctx); err != nil {
-		return err
+		return w, err
 	}
-	if reads(c) != 0 {
-		do = whileBound(do, t)
+	w = writing{ctx, Op{Kind: kind, Path: v.path}, t, c}
+	w.ctx, w.is, err = v.replacing(ctx, w.op, t, c, b)
+	return w, err
+}
+
+func (w writing) write(do func(context.Context) error) error {
+	if reads(w.is) != 0 {
+		do = whileBound(do, w.t)
 	}
-	return v.change(ctx, Op{Kind: kind, Path: v.path}, nil, []target{t}, do)
+	return w.t.view.change(w.ctx, w.op, nil, []target{w.t}, do)
 }
 
 // Sync changes nothing visible, so either the right to write or the right to read is
@@ -106,8 +136,12 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 	if err := t.refused(ctx); err != nil {
 		return vfs.Version{}, err
 	}
+	ctx, is, err := v.replacing(ctx, Op{Kind: OpReplace, Path: v.path}, t, c, vfs.Bound{})
+	if err != nil {
+		return vfs.Version{}, err
+	}
 	var info vfs.Info
-	err := v.guards.within(ctx, func(ctx context.Context) (err error) { // a File never creates
+	err = v.guards.within(ctx, func(ctx context.Context) (err error) { // a File never creates
 		info, err = v.file.Stat(ctx)
 		return err
 	})
@@ -116,7 +150,7 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 	}
 	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return info.Size })}
 	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) {
-		return v.file.Replace(ctx, staged, c)
+		return v.file.Replace(ctx, staged, is)
 	})
 }
 

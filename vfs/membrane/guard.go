@@ -46,6 +46,22 @@ type Op struct {
 	To   string // OpRename: the new path; "" when the target is in another guarded tree
 
 	Batch Batch // whether it belongs to a batch; see [Hold]
+
+	targets []target // that it changes
+}
+
+// OnRevoke calls f when a right that the change needs is taken back; see the function OnRevoke. It is for a guard that waits.
+// It may call f more than once.
+func (o Op) OnRevoke(f func(error)) (stop func()) {
+	stops := make([]func(), len(o.targets))
+	for i, t := range o.targets {
+		stops[i] = t.watch(context.Background(), f)
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
 }
 
 // Batch says whether an operation belongs to a batch of changes; see [Hold].
@@ -64,6 +80,13 @@ type Guard struct {
 	// call that names one is denied before the store is asked. The Matcher is that
 	// of the root.
 	Hides Matcher
+
+	// Asks matches the paths at which a change needs an approval; see [vfs.Asks]. The change waits for it when
+	// everything else allows it, and is made only if nothing else has changed there meanwhile. The
+	// Matcher is that of the root. Why says what asks, for an operator, where at, which comes from Asks, has matched:
+	// "project: **/.git/**".
+	Asks Matcher
+	Why  func(at Matcher) string
 
 	// Around runs around an operation. It calls do at most once, before it returns, and
 	// returns do's error or one of its own. The context it gives to do must descend
@@ -93,11 +116,12 @@ type Guard struct {
 
 // guardSet is the guards of one tree, which all its views share.
 type guardSet struct {
-	mask        mode     // of the view at the root
-	root        rules    // of the guards
-	hiding      int      // how many of the rules hide
-	arounds     []around // all
-	readArounds []around // those that also run around reads
+	mask        mode                   // of the view at the root
+	root        rules                  // of the guards
+	hiding      int                    // how many of the rules hide
+	asking      []func(Matcher) string // the Why of the rules after those, which ask
+	arounds     []around               // all
+	readArounds []around               // those that also run around reads
 	meters      []*meter.Meter
 
 	bulkhead *Bulkhead // nil for none
@@ -116,6 +140,12 @@ func newGuardSet(guards []Guard) *guardSet {
 		}
 	}
 	s.hiding = len(s.root)
+	for _, g := range guards {
+		if g.Asks != nil {
+			s.root = append(s.root, g.Asks)
+			s.asking = append(s.asking, g.Why)
+		}
+	}
 	for _, g := range guards {
 		if g.Around != nil {
 			a := around{g.Around, -1}
@@ -155,7 +185,7 @@ func (s *guardSet) around(ctx context.Context, op Op, ends []rules, do func(cont
 	arounds = standing(arounds, ends)
 	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
 		bare := do
-		do = func(ctx context.Context) error { return s.within(ctx, bare) }
+		do = func(ctx context.Context) error { return s.inside(ctx, bare) }
 	}
 	if len(arounds) == 0 {
 		return do(ctx)

@@ -181,7 +181,9 @@ func (v *dirView) ask(h *Holding, ops []Op) error {
 		if len(targets) > 1 {
 			here.To, ends = targets[1].path, append(ends, targets[1].rules)
 		}
-		err = v.guards.around(h.ctx, here, ends, func(context.Context) error { return nil })
+		if _, err = v.asks(vfs.InParts(h.ctx), here, targets...); err == nil {
+			err = v.guards.around(h.ctx, here, ends, func(context.Context) error { return nil })
+		}
 		if err != nil {
 			return vfs.At(op.Path, err)
 		}

@@ -157,7 +157,7 @@ func TestHoldStuck(t *testing.T) {
 // TestHoldRefuses: the first refusal is the answer, with its path. Then nothing is held.
 func TestHoldRefuses(t *testing.T) {
 	hides := deny.Must("**/a/b/**").Guard()
-	asks := deny.Must("**/a/b/**").Ask(nil)
+	asks := deny.Must("**/a/b/**").Ask("it")
 	for name, c := range map[string]struct {
 		d    func(t *testing.T) vfs.Dir
 		want vfs.Code

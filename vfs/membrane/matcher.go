@@ -42,7 +42,7 @@ func (p *paths) Same(to Matcher) bool {
 }
 
 // rules are the matchers of a tree's guards at one path: first those of Hides, then
-// those of On.
+// those of Asks and On.
 type rules []Matcher
 
 // step returns the rules for name below.

@@ -20,6 +20,15 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
+	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
+	carry := v.carrier(d)
+	if d.guards != v.guards || carry != nil {
+		ctx = vfs.InParts(ctx)
+	}
+	ctx, from, to, err = v.moving(ctx, op, end{v, src, name, from}, end{d, tgt, newName, to})
+	if err != nil {
+		return err
+	}
 	rename := whileBound(func(ctx context.Context) error {
 		return v.dir.Rename(ctx, name, d.dir, newName, from, to)
 	}, src, tgt)
@@ -32,7 +41,6 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 			})
 		}, src, tgt)(ctx)
 	}
-	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
 	if d.guards == v.guards {
 		if !src.rules.same(tgt.rules) {
 			if err := onlyFile(false); err != nil {
@@ -41,7 +49,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 		}
 		return v.change(ctx, op, nil, []target{src, tgt}, rename)
 	}
-	if carry := v.carrier(d); carry != nil {
+	if carry != nil {
 		if err := onlyFile(false); err != nil {
 			return err
 		}

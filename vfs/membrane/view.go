@@ -227,10 +227,14 @@ func (t target) bind() (b binding, busy, err error) {
 // for every target. The commit enters the gate of each target. account returns what the
 // change is worth to v's meters, given what it is to the store; nil means the same.
 func (v *view) change(ctx context.Context, op Op, account func(vfs.Effect) vfs.Effect, targets []target, do func(context.Context) error) error {
+	if vfs.Asked(ctx) {
+		do = whileBound(do, targets...)
+	}
 	ctx = v.committing(ctx, op, account, targets)
 	if len(v.guards.arounds) > 0 && v.guards.asked(ctx, op) {
 		op.Batch = InBatch
 	}
+	op.targets = targets
 	ends := make([]rules, len(targets))
 	for i, t := range targets {
 		ends[i] = t.rules

@@ -16,6 +16,20 @@ func (s *guardSet) within(ctx context.Context, do func(context.Context) error) e
 	return s.bulkhead.Run(ctx, do)
 }
 
+// inside is within for an operation. One that waits for a human has no slot meanwhile.
+func (s *guardSet) inside(ctx context.Context, do func(context.Context) error) error {
+	if s.bulkhead == nil || !vfs.Asked(ctx) {
+		return s.within(ctx, do)
+	}
+	in, err := s.bulkhead.enter(ctx)
+	if err != nil {
+		return err
+	}
+	held := &slot{first: in, in: in, has: true}
+	defer held.end()
+	return do(held.entered(s.bulkhead.noted(ctx)))
+}
+
 // enter is within for a read, which leaves nothing for later. The caller calls exit.
 func (s *guardSet) enter(ctx context.Context) (inside, error) {
 	if s.bulkhead == nil || vfs.IsTrying(ctx) {

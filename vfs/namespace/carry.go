@@ -25,6 +25,7 @@ func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) error {
 	if err := membrane.MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
 		return err
 	}
+	ctx = vfs.InParts(ctx)
 	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole}
 	if src.noLinks || dst.noLinks {
 		o.Link = func(context.Context, string, string) error { return vfs.ErrNoLinks }

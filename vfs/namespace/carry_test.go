@@ -212,7 +212,7 @@ func TestMoveUnderRules(t *testing.T) {
 		"hidden at the source":       {a: namespace.Options{Guards: []membrane.Guard{pem}}, move: "d", want: vfs.Denied},
 		"hidden at the target":       {b: namespace.Options{Guards: []membrane.Guard{pem}}, move: "d", want: vfs.Denied},
 		"nothing hidden":             {a: namespace.Options{Guards: []membrane.Guard{pem}}, move: "g"},
-		"asked at the target":        {b: namespace.Options{Guards: []membrane.Guard{deny.Must("**/*.pem").Ask(nil)}}, move: "d", want: vfs.AskDenied},
+		"asked at the target":        {b: namespace.Options{Guards: []membrane.Guard{deny.Must("**/*.pem").Ask("b")}}, move: "d", want: vfs.AskDenied},
 		"read-only source":           {a: namespace.Options{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
 		"read-only target":           {b: namespace.Options{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
 		"a link, none at the source": {a: namespace.Options{NoLinks: true}, move: "l", want: vfs.Denied},

@@ -367,7 +367,7 @@ func Metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan
 func Policies() []membrane.Guard {
 	return []membrane.Guard{
 		deny.Must("**/.ssh/**", "**/*.pem").Guard(),
-		deny.Must("**/.git/hooks/**").Ask(nil),
+		deny.Must("**/.git/hooks/**").Ask("it"),
 		{Meter: NewMeter(meter.Limits{meter.StoredBytes: 1 << 40, meter.StoredNodes: 1 << 20, meter.Nodes: 1 << 20})},
 		{Around: func(ctx context.Context, _ membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 			return do(ctx)

@@ -1,0 +1,178 @@
+package membrane
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// asks asks for an approval of op, which changes targets, if one of them needs it, and reports whether it does.
+// It returns an error if there can be none. A change for which [Hold] was asked was approved then.
+func (v *view) asks(ctx context.Context, op Op, targets ...target) (needed bool, err error) {
+	for _, t := range targets {
+		g := t.view.guards
+		for i, why := range g.asking {
+			at := t.rules[g.hiding+i]
+			switch {
+			case !at.Matched():
+				continue
+			case v.guards.asked(ctx, op):
+				return false, nil
+			}
+			if err := vfs.Asks(ctx, why(at)); err != nil {
+				return false, err
+			}
+			needed = true
+		}
+	}
+	if needed {
+		vfs.Forget(ctx) // the change is made later
+	}
+	return needed, nil
+}
+
+// bound returns ctx for a change whose approval holds for b.
+func bound(ctx context.Context, b vfs.Bound) context.Context {
+	call := vfs.CallOf(ctx)
+	call.Bound = &b
+	return vfs.WithCall(ctx, call)
+}
+
+// seen returns c for a change at t that waits for an approval: what is approved is a change of what is there now. So a
+// condition that anything meets becomes one that only this meets. now finds it.
+func (t target) seen(ctx context.Context, c vfs.If, now func(context.Context) (vfs.If, error)) (vfs.If, error) {
+	if !c.IsZero() {
+		return c, nil
+	}
+	err := whileBound(func(ctx context.Context) error {
+		return t.view.guards.within(ctx, func(ctx context.Context) (err error) {
+			c, err = now(ctx)
+			return err
+		})
+	}, t)(ctx)
+	return c, err
+}
+
+// now returns how the condition is found that what is called name meets now. A directory or a link has no version.
+func (v *dirView) now(name string) func(context.Context) (vfs.If, error) {
+	return func(ctx context.Context) (is vfs.If, err error) {
+		n, err := v.dir.Lookup(ctx, name)
+		if vfs.CodeOf(err) == vfs.NotFound {
+			return vfs.If{Absent: true}, nil
+		}
+		if err != nil {
+			return is, err
+		}
+		defer n.Close()
+		if f, ok := n.(vfs.File); ok {
+			is.Is, err = vfs.VersionOf(ctx, f)
+		}
+		return is, err
+	}
+}
+
+func (v *fileView) now(ctx context.Context) (is vfs.If, err error) {
+	is.Is, err = vfs.VersionOf(ctx, v.file)
+	return is, err
+}
+
+// making returns ctx for op, which makes a node at t, with the approval that it needs. text is that of a link.
+func (v *dirView) making(ctx context.Context, op Op, t target, text []byte) (context.Context, error) {
+	asked, err := v.asks(ctx, op, t)
+	if asked {
+		ctx = bound(ctx, vfs.Bound{Found: vfs.If{Absent: true}, Data: text})
+	}
+	return ctx, err
+}
+
+// replacing returns ctx and the condition for op, which replaces the file called name at t if c holds, with the approval that it
+// needs.
+func (v *dirView) replacing(ctx context.Context, op Op, t target, name string, c vfs.If, exec bool) (context.Context, vfs.If, error) {
+	asked, err := v.asks(ctx, op, t)
+	if !asked || err != nil {
+		return ctx, c, err
+	}
+	if c, err = t.seen(ctx, c, v.now(name)); err != nil {
+		return ctx, c, err
+	}
+	return bound(ctx, vfs.Bound{Found: c, Exec: exec}), c, nil
+}
+
+// removing is replacing for a remove. A directory or a link is removed as such: a file that takes its place stays.
+func (v *dirView) removing(ctx context.Context, op Op, t target, name string, c vfs.If) (context.Context, vfs.If, error) {
+	asked, err := v.asks(ctx, op, t)
+	if !asked || err != nil {
+		return ctx, c, err
+	}
+	is, err := t.seen(ctx, c, v.now(name))
+	switch {
+	case err != nil:
+		return ctx, c, err
+	case is.Absent: // the store says that there is nothing
+	case is.Is.IsZero():
+		c.NoFile = true
+	default:
+		c.Is = is.Is
+	}
+	return bound(ctx, vfs.Bound{Found: c}), c, nil
+}
+
+// end is one end of a move.
+type end struct {
+	dir  *dirView
+	at   target
+	name string
+	is   vfs.If
+}
+
+// moving is replacing for a move.
+func (v *dirView) moving(ctx context.Context, op Op, from, to end) (context.Context, vfs.If, vfs.If, error) {
+	asked, err := v.asks(ctx, op, from.at, to.at)
+	if !asked || err != nil {
+		return ctx, from.is, to.is, err
+	}
+	is, err := from.at.seen(ctx, from.is, from.dir.now(from.name))
+	if err != nil {
+		return ctx, from.is, to.is, err
+	}
+	if !is.Absent { // the store says that there is nothing
+		from.is = is
+	}
+	if to.is, err = to.at.seen(ctx, to.is, to.dir.now(to.name)); err != nil {
+		return ctx, from.is, to.is, err
+	}
+	return bound(ctx, vfs.Bound{Found: from.is, FoundTo: to.is}), from.is, to.is, nil
+}
+
+// replacing is that of dirView for the file itself. b is what is written, if no whole file is staged.
+func (v *fileView) replacing(ctx context.Context, op Op, t target, c vfs.If, b vfs.Bound) (context.Context, vfs.If, error) {
+	asked, err := v.asks(ctx, op, t)
+	if !asked || err != nil {
+		return ctx, c, err
+	}
+	b.Found, err = t.seen(ctx, c, v.now)
+	return bound(ctx, b), b.Found, err
+}
+
+// aside gives up the slot while wait runs. It is for a wait for a human, so afterwards it waits for a slot as long
+// as that takes.
+func (s *slot) aside(ctx context.Context) func(wait func()) {
+	return func(wait func()) {
+		if !s.leave() {
+			wait()
+			return
+		}
+		defer s.again(ctx, func() {})
+		wait()
+	}
+}
+
+// entered returns ctx for a call that has s, which it gives up while it waits for a human.
+func (s *slot) entered(ctx context.Context) context.Context {
+	if !vfs.Asked(ctx) {
+		return ctx
+	}
+	call := vfs.CallOf(ctx)
+	call.OnAside(s.aside(ctx))
+	return vfs.WithCall(ctx, call)
+}
