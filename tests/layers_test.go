@@ -144,7 +144,7 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 // required packages must exist: a missing package would satisfy every rule.
 const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
-	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/server capd/cap/virtualfs " +
+	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/record capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/operator capd/approval capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are checked separately, since their files differ.

@@ -1,0 +1,127 @@
+package record
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"capd/vfs"
+)
+
+// Kind says what an entry is about.
+type Kind uint8
+
+// The kinds of entries. Their numbers are in the database, so they never change.
+const (
+	Started  Kind = 1 + iota // a host began to write
+	Intended                 // a change that is about to be made
+	Ended                    // how a change ended
+	Settled                  // how a change ended during which a host was killed, as the next start found out
+)
+
+var kinds = []string{Started: "started", Intended: "intent", Ended: "outcome", Settled: "settled"}
+
+// String returns the word that entries and commands have for k.
+func (k Kind) String() string {
+	if int(k) < len(kinds) && k > 0 {
+		return kinds[k]
+	}
+	return "unknown"
+}
+
+// ParseKind returns the kind with that word. It answers invalid.
+func ParseKind(word string) (Kind, error) {
+	if i := slices.Index(kinds, word); i > 0 {
+		return Kind(i), nil
+	}
+	return 0, vfs.Errorf(vfs.Invalid, "there are no entries of the kind %q; there are started, intent, outcome and settled", word)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. A word of a newer capd is kept as the zero Kind.
+func (k *Kind) UnmarshalText(word []byte) error {
+	*k = Kind(max(slices.Index(kinds, string(word)), 0))
+	return nil
+}
+
+// Entry is one entry of the record. What does not concern its kind is zero and is not written.
+type Entry struct {
+	Format int   `json:"v"`  // 1
+	At     int64 `json:"at"` // milliseconds since the epoch
+	Kind   Kind  `json:"kind"`
+	Of     int64 `json:"of,omitempty"` // the number of the intent, in how it ended
+
+	Grants  []Holder `json:"grants,omitempty"` // the one that the call came through, and those that it is shared from
+	Subject string   `json:"subject,omitempty"`
+
+	Op   string `json:"op,omitempty"` // as membrane.OpKind has it
+	Path Path   `json:"path,omitempty"`
+	To   Path   `json:"to,omitempty"` // of a rename
+
+	Version string `json:"version,omitempty"` // of a whole file that is put: SHA-256, hexadecimal
+	Size    int64  `json:"size,omitempty"`    // of that file, in bytes
+	Bytes   int64  `json:"bytes,omitempty"`   // by how much the store grows: an intent has the most
+	Nodes   int64  `json:"nodes,omitempty"`   // the same in files, directories and links
+
+	Result Result   `json:"result,omitempty"` // how it ended
+	Code   vfs.Code `json:"code,omitempty"`   // why it failed
+	Said   string   `json:"said,omitempty"`   // the same for people, without what the host alone may know
+}
+
+// grant returns the number of the grant that e is about, or 0.
+func (e *Entry) grant() int64 {
+	if len(e.Grants) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.TrimPrefix(e.Grants[0].ID, "g"), 10, 64)
+	return n
+}
+
+// Holder is a grant or a share, and its name.
+type Holder struct {
+	ID   string `json:"id"` // g17
+	Name string `json:"name"`
+}
+
+// Result is how a change ended.
+type Result string
+
+// The results.
+const (
+	Done    Result = "done"
+	Failed  Result = "failed"
+	NotDone Result = "not done" // the host was killed before it
+	Unknown Result = "unknown"  // the host was killed, and what is there now does not tell
+)
+
+// Path is a path below the root of the host's tree. It need not be UTF-8.
+type Path string
+
+type bytesOf struct {
+	Bytes []byte `json:"bytes"`
+}
+
+// MarshalJSON writes a string, or an object with the bytes in base64 if they are not UTF-8.
+func (p Path) MarshalJSON() ([]byte, error) {
+	if !utf8.ValidString(string(p)) {
+		return json.Marshal(bytesOf{[]byte(p)})
+	}
+	return json.Marshal(string(p))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Path) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err == nil {
+		*p = Path(s)
+		return nil
+	}
+	var b bytesOf
+	err := json.Unmarshal(text, &b)
+	*p = Path(b.Bytes)
+	return err
+}
