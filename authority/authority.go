@@ -73,8 +73,12 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 		}
 		defer node.Close()
 	}
-	if t.ReadOnly {
-		if node, err = attenuate(node); err != nil {
+	rights, err := t.Keep()
+	if err != nil {
+		return given, secret, vfs.At(path, err)
+	}
+	if rights != membrane.AllRights {
+		if node, err = membrane.Narrow(node, rights); err != nil {
 			return given, secret, vfs.At(path, err)
 		}
 		defer node.Close()
@@ -86,11 +90,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 		m.End()
 		return given, secret, vfs.At(path, err)
 	}
-	mode := operator.ReadWrite
-	if t.ReadOnly {
-		mode = operator.ReadOnly
-	}
-	g := &grant{Grant: operator.Grant{Guest: subject.Name(), Subject: subject, Path: path, Mode: mode, State: operator.Active}, node: node, meter: m}
+	g := &grant{Grant: operator.Grant{Guest: subject.Name(), Subject: subject, Path: path, Mode: operator.ModeOf(rights), Rights: rights, State: operator.Active}, node: node, meter: m}
 	g.control.Store(ctl)
 	g.root = g
 	made := g.mint()
@@ -114,13 +114,6 @@ func (h *Host) add(g *grant) (operator.Grant, error) {
 	}
 	h.registry.add(g)
 	return g.Grant, nil
-}
-
-func attenuate(n vfs.Node) (vfs.Node, error) {
-	if d, ok := n.(vfs.Dir); ok {
-		return membrane.ReadOnlyDir(d)
-	}
-	return membrane.ReadOnlyFile(n.(vfs.File))
 }
 
 // Restore returns a new reference to the node that a secret stands for, and the meter in

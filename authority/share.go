@@ -52,7 +52,7 @@ var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host"
 // share there.
 func (h *Host) share(node vfs.Node, ctl *membrane.Control, of, part *meter.Meter) (*grant, []byte, error) {
 	place, _ := membrane.PlaceOf(node)
-	g := &grant{Grant: operator.Grant{Path: place.Path, State: operator.Active}, node: node, meter: part, giver: of}
+	g := &grant{Grant: operator.Grant{Path: place.Path, Mode: operator.ModeOf(place.Rights), Rights: place.Rights, State: operator.Active}, node: node, meter: part, giver: of}
 	g.control.Store(ctl)
 	secret := g.mint()
 	h.mu.Lock()
@@ -67,10 +67,7 @@ func (h *Host) share(node vfs.Node, ctl *membrane.Control, of, part *meter.Meter
 	if err := membrane.Take(of, meter.Shares, 1); err != nil {
 		return nil, nil, err
 	}
-	g.Subject, g.Parent, g.Mode, g.root = parent.Subject, parent.ID, parent.Mode, parent.root
-	if place.Rights&membrane.ChangeRights == 0 {
-		g.Mode = operator.ReadOnly
-	}
+	g.Subject, g.Parent, g.root = parent.Subject, parent.ID, parent.root
 	parent.holder.shared++ // the guest's, who may hold several grants
 	g.Guest = fmt.Sprintf("%s/%d", parent.Guest, parent.holder.shared)
 	h.registry.add(g)

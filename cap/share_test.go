@@ -14,6 +14,7 @@ import (
 	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 )
 
@@ -47,9 +48,9 @@ func TestShareChain(t *testing.T) {
 	gs, err := s.Authority.Grants("", 1<<20)
 	ok(t, err)
 	want := []operator.Grant{
-		{Guest: "agent", Subject: "agent-run:agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active},
-		{Guest: "agent/1", Subject: "agent-run:agent", ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID},
-		{Guest: "agent/1/1", Subject: "agent-run:agent", ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2"},
+		{Guest: "agent", Subject: "agent-run:agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active, Rights: membrane.AllRights},
+		{Guest: "agent/1", Subject: "agent-run:agent", ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID, Rights: membrane.AllRights &^ membrane.ChangeRights},
+		{Guest: "agent/1/1", Subject: "agent-run:agent", ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2", Rights: membrane.AllRights &^ membrane.ChangeRights},
 	}
 	for i := range want {
 		if gs[i] != want[i] {

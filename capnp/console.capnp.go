@@ -13,12 +13,12 @@ type Grant capnp.Struct
 const Grant_TypeID = 0xfaffff35b613af32
 
 func NewGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 6})
 	return Grant(st), err
 }
 
 func NewRootGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 6})
 	return Grant(st), err
 }
 
@@ -157,12 +157,36 @@ func (s Grant) SetSubject(v string) error {
 	return capnp.Struct(s).SetText(4, v)
 }
 
+func (s Grant) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return Right_List(p.List()), err
+}
+
+func (s Grant) HasRights() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Grant) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(5, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Grant) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(5, l.ToPtr())
+	return l, err
+}
+
 // Grant_List is a list of Grant.
 type Grant_List = capnp.StructList[Grant]
 
 // NewGrant creates a new list of Grant.
 func NewGrant_List(s *capnp.Segment, sz int32) (Grant_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 6}, sz)
 	return capnp.StructList[Grant](l), err
 }
 
@@ -1125,6 +1149,30 @@ func (s Console_grant_Params) NewLimits(n int32) (Limit_List, error) {
 		return Limit_List{}, err
 	}
 	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s Console_grant_Params) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return Right_List(p.List()), err
+}
+
+func (s Console_grant_Params) HasRights() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Console_grant_Params) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(3, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Console_grant_Params) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(3, l.ToPtr())
 	return l, err
 }
 
@@ -2143,7 +2191,7 @@ func (s Console_usage_Results) NewStrangers() (Usage, error) {
 }
 
 // Console_grant describes Console.grant to package vat.
-var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
+var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 4}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
 // Console_list describes Console.list to package vat.
 var Console_list = vat.Method[Console_list_Params, Console_list_Results]{Interface: Console_TypeID, ID: 1, Name: "Console.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}

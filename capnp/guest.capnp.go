@@ -63,6 +63,80 @@ func NewType_List(s *capnp.Segment, sz int32) (Type_List, error) {
 	return capnp.NewEnumList[Type](s, sz)
 }
 
+type Right uint16
+
+// Right_TypeID is the unique identifier for the type Right.
+const Right_TypeID = 0x8df72f27ce5bf3f0
+
+// Values of Right.
+const (
+	Right_read     Right = 0
+	Right_write    Right = 1
+	Right_delete   Right = 2
+	Right_list     Right = 3
+	Right_move     Right = 4
+	Right_archive  Right = 5
+	Right_watch    Right = 6
+	Right_metadata Right = 7
+)
+
+// String returns the enum's constant name.
+func (c Right) String() string {
+	switch c {
+	case Right_read:
+		return "read"
+	case Right_write:
+		return "write"
+	case Right_delete:
+		return "delete"
+	case Right_list:
+		return "list"
+	case Right_move:
+		return "move"
+	case Right_archive:
+		return "archive"
+	case Right_watch:
+		return "watch"
+	case Right_metadata:
+		return "metadata"
+
+	default:
+		return ""
+	}
+}
+
+// RightFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func RightFromString(c string) Right {
+	switch c {
+	case "read":
+		return Right_read
+	case "write":
+		return Right_write
+	case "delete":
+		return Right_delete
+	case "list":
+		return Right_list
+	case "move":
+		return Right_move
+	case "archive":
+		return Right_archive
+	case "watch":
+		return Right_watch
+	case "metadata":
+		return Right_metadata
+
+	default:
+		return 0
+	}
+}
+
+type Right_List = capnp.EnumList[Right]
+
+func NewRight_List(s *capnp.Segment, sz int32) (Right_List, error) {
+	return capnp.NewEnumList[Right](s, sz)
+}
+
 type Stat capnp.Struct
 
 // Stat_TypeID is the unique identifier for the type Stat.
@@ -3063,6 +3137,183 @@ func (s Dir_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
+type Dir_narrow_Params capnp.Struct
+
+// Dir_narrow_Params_TypeID is the unique identifier for the type Dir_narrow_Params.
+const Dir_narrow_Params_TypeID = 0x9127b4ce576195cf
+
+func (s Dir_narrow_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_narrow_Params) DecodeFromPtr(p capnp.Ptr) Dir_narrow_Params {
+	return Dir_narrow_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_narrow_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_narrow_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_narrow_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_narrow_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_narrow_Params) Keep() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Right_List(p.List()), err
+}
+
+func (s Dir_narrow_Params) HasKeep() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_narrow_Params) SetKeep(v Right_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewKeep sets the keep field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Dir_narrow_Params) NewKeep(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Dir_narrow_Results capnp.Struct
+
+// Dir_narrow_Results_TypeID is the unique identifier for the type Dir_narrow_Results.
+const Dir_narrow_Results_TypeID = 0xb2bfb29f44d30a4e
+
+func (s Dir_narrow_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_narrow_Results) DecodeFromPtr(p capnp.Ptr) Dir_narrow_Results {
+	return Dir_narrow_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_narrow_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_narrow_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_narrow_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_narrow_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_narrow_Results) Dir() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Dir_narrow_Results) HasDir() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_narrow_Results) SetDir(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type Dir_rights_Params capnp.Struct
+
+// Dir_rights_Params_TypeID is the unique identifier for the type Dir_rights_Params.
+const Dir_rights_Params_TypeID = 0xb47c55cbb2d48118
+
+func (s Dir_rights_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_rights_Params) DecodeFromPtr(p capnp.Ptr) Dir_rights_Params {
+	return Dir_rights_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_rights_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_rights_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_rights_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_rights_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Dir_rights_Results capnp.Struct
+
+// Dir_rights_Results_TypeID is the unique identifier for the type Dir_rights_Results.
+const Dir_rights_Results_TypeID = 0xcb3f64a4da02cb5b
+
+func (s Dir_rights_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_rights_Results) DecodeFromPtr(p capnp.Ptr) Dir_rights_Results {
+	return Dir_rights_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_rights_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_rights_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_rights_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_rights_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_rights_Results) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Right_List(p.List()), err
+}
+
+func (s Dir_rights_Results) HasRights() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_rights_Results) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Dir_rights_Results) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -4438,6 +4689,183 @@ func (s File_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
+type File_narrow_Params capnp.Struct
+
+// File_narrow_Params_TypeID is the unique identifier for the type File_narrow_Params.
+const File_narrow_Params_TypeID = 0x9deadeb16f269046
+
+func (s File_narrow_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_narrow_Params) DecodeFromPtr(p capnp.Ptr) File_narrow_Params {
+	return File_narrow_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_narrow_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_narrow_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_narrow_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_narrow_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_narrow_Params) Keep() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Right_List(p.List()), err
+}
+
+func (s File_narrow_Params) HasKeep() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_narrow_Params) SetKeep(v Right_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewKeep sets the keep field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s File_narrow_Params) NewKeep(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type File_narrow_Results capnp.Struct
+
+// File_narrow_Results_TypeID is the unique identifier for the type File_narrow_Results.
+const File_narrow_Results_TypeID = 0xb168a862c8550ece
+
+func (s File_narrow_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_narrow_Results) DecodeFromPtr(p capnp.Ptr) File_narrow_Results {
+	return File_narrow_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_narrow_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_narrow_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_narrow_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_narrow_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_narrow_Results) File() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s File_narrow_Results) HasFile() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_narrow_Results) SetFile(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type File_rights_Params capnp.Struct
+
+// File_rights_Params_TypeID is the unique identifier for the type File_rights_Params.
+const File_rights_Params_TypeID = 0xe26e155d2f7ab28e
+
+func (s File_rights_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_rights_Params) DecodeFromPtr(p capnp.Ptr) File_rights_Params {
+	return File_rights_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_rights_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_rights_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_rights_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_rights_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type File_rights_Results capnp.Struct
+
+// File_rights_Results_TypeID is the unique identifier for the type File_rights_Results.
+const File_rights_Results_TypeID = 0x8c65b872b61b161f
+
+func (s File_rights_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_rights_Results) DecodeFromPtr(p capnp.Ptr) File_rights_Results {
+	return File_rights_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_rights_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_rights_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_rights_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_rights_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_rights_Results) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Right_List(p.List()), err
+}
+
+func (s File_rights_Results) HasRights() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_rights_Results) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s File_rights_Results) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // Sink_TypeID is the unique identifier for the type Sink.
 const Sink_TypeID = 0xe5bc5a0193f07999
 
@@ -4957,6 +5385,12 @@ var Dir_revocable = vat.Method[Dir_revocable_Params, Dir_revocable_Results]{Inte
 // Dir_help describes Dir.help to package vat.
 var Dir_help = vat.Method[Dir_help_Params, Dir_help_Results]{Interface: Dir_TypeID, ID: 16, Name: "Dir.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Dir_narrow describes Dir.narrow to package vat.
+var Dir_narrow = vat.Method[Dir_narrow_Params, Dir_narrow_Results]{Interface: Dir_TypeID, ID: 17, Name: "Dir.narrow", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Dir_rights describes Dir.rights to package vat.
+var Dir_rights = vat.Method[Dir_rights_Params, Dir_rights_Results]{Interface: Dir_TypeID, ID: 18, Name: "Dir.rights", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Dir_createDir_Results_dir is the place of the field dir of Dir_createDir_Results in a pipelined path.
 const Dir_createDir_Results_dir vat.Field = 0
 
@@ -4983,6 +5417,9 @@ const Dir_move_Params_ifVersion vat.Field = 3
 
 // Dir_move_Params_ifTarget is the place of the field ifTarget of Dir_move_Params in a pipelined path.
 const Dir_move_Params_ifTarget vat.Field = 4
+
+// Dir_narrow_Results_dir is the place of the field dir of Dir_narrow_Results in a pipelined path.
+const Dir_narrow_Results_dir vat.Field = 0
 
 // Dir_openDir_Results_dir is the place of the field dir of Dir_openDir_Results in a pipelined path.
 const Dir_openDir_Results_dir vat.Field = 0
@@ -5071,11 +5508,20 @@ var File_revocable = vat.Method[File_revocable_Params, File_revocable_Results]{I
 // File_help describes File.help to package vat.
 var File_help = vat.Method[File_help_Params, File_help_Results]{Interface: File_TypeID, ID: 14, Name: "File.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// File_narrow describes File.narrow to package vat.
+var File_narrow = vat.Method[File_narrow_Params, File_narrow_Results]{Interface: File_TypeID, ID: 15, Name: "File.narrow", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// File_rights describes File.rights to package vat.
+var File_rights = vat.Method[File_rights_Params, File_rights_Results]{Interface: File_TypeID, ID: 16, Name: "File.rights", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // File_append_Params_data is the place of the field data of File_append_Params, a Data.
 const File_append_Params_data vat.Field = 0
 
 // File_append_Params_ifVersion is the place of the field ifVersion of File_append_Params in a pipelined path.
 const File_append_Params_ifVersion vat.Field = 1
+
+// File_narrow_Results_file is the place of the field file of File_narrow_Results in a pipelined path.
+const File_narrow_Results_file vat.Field = 0
 
 // File_readBytes_Results_data is the place of the field data of File_readBytes_Results, a Data.
 const File_readBytes_Results_data vat.Field = 0

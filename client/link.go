@@ -16,9 +16,10 @@ type link struct {
 }
 
 // look reads the link, which a host may have replaced, with read.
-func look[T any](ctx context.Context, l *link, read func(schema.Node) (T, error)) (T, error) {
+func look[T any](ctx context.Context, l *link, statOnly bool, read func(schema.Node) (T, error)) (T, error) {
 	return ask(ctx, &l.ref, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(true)
+		p.SetStatOnly(statOnly)
 		return p.SetPath(l.path)
 	}, func(r schema.Dir_walk_Results, _ *vat.Caps) (v T, err error) {
 		n, err := r.Node()
@@ -33,7 +34,7 @@ func look[T any](ctx context.Context, l *link, read func(schema.Node) (T, error)
 }
 
 func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
-	return look(ctx, l, func(n schema.Node) (vfs.Info, error) {
+	return look(ctx, l, true, func(n schema.Node) (vfs.Info, error) {
 		st, err := n.Stat()
 		return infoOf(st, err, vfs.LinkKind)
 	})
@@ -42,13 +43,16 @@ func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
 // Target implements vfs.Link. It answers outside, and not the target, for a link that
 // leads above the Dir where it was looked up.
 func (l *link) Target(ctx context.Context) (string, error) {
-	return look(ctx, l, func(n schema.Node) (string, error) {
+	return look(ctx, l, false, func(n schema.Node) (string, error) {
 		w, err := n.Link()
 		if err != nil {
 			return "", err
 		}
 		if w.Outside() {
 			return "", vfs.Errorf(vfs.Outside, "the link leads out of this Dir; its target is not shown")
+		}
+		if !w.HasTarget() {
+			return "", vfs.Errorf(vfs.Denied, "this capability lacks the right \"metadata\", so a link's target is not shown; ask its giver for one that has it")
 		}
 		return w.Target()
 	})

@@ -5,7 +5,13 @@
 // anything, so that a client need not link what serves it.
 package operator
 
-import "capd/meter"
+import (
+	"cmp"
+
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
 
 // Grant describes a grant. It holds no secret.
 type Grant struct {
@@ -13,9 +19,11 @@ type Grant struct {
 	Subject Subject `json:"subject"` // who holds it; of a share, who shared it
 	ID      string  `json:"id"`      // not secret
 	Path    string  `json:"path"`    // in the host's tree; "" for all of it
-	Mode    Mode    `json:"mode"`    // what was granted
+	Mode    Mode    `json:"mode"`    // what was granted: read-only without the rights to write, delete and move
 	State   State   `json:"state"`   // what it is now
 	Parent  string  `json:"parent"`  // id of the grant it was shared from, or ""
+
+	Rights membrane.Rights `json:"rights"` // what was granted, as a list of names
 }
 
 // Mode is what was granted.
@@ -35,6 +43,27 @@ const (
 
 // Terms are the terms of a grant.
 type Terms struct {
-	ReadOnly bool
-	Limits   meter.Limits // the default of each limit is the host's
+	ReadOnly bool            // without the rights to write, delete and move
+	Rights   membrane.Rights // which rights to give; 0 means all
+	Limits   meter.Limits    // the default of each limit is the host's
+}
+
+// Keep returns the rights that are given on t. It answers invalid if there are none.
+func (t Terms) Keep() (membrane.Rights, error) {
+	keep := cmp.Or(t.Rights, membrane.AllRights)
+	if t.ReadOnly {
+		keep &^= membrane.ChangeRights
+	}
+	if keep == 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "no right is left: read-only takes %v away; name others", membrane.ChangeRights)
+	}
+	return keep, nil
+}
+
+// ModeOf returns the mode of a grant with the rights r.
+func ModeOf(r membrane.Rights) Mode {
+	if r&membrane.ChangeRights == 0 {
+		return ReadOnly
+	}
+	return ReadWrite
 }

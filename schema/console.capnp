@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using Go = import "go.capnp";
+using Right = import "guest.capnp".Right;
 using Control = import "control.capnp".Control;
 using VirtualFs = import "virtualfs.capnp".VirtualFs;
 $Go.package("capnp");
@@ -18,6 +19,7 @@ struct Grant {
   state @4 :State;      # what it is now
   parent @5 :Text;      # id of the grant it was shared from, or ""
   subject @6 :Text;     # who holds it, KIND:ID; of a share, who shared it
+  rights @7 :List(Right);  # that it was granted
   enum Mode { readWrite @0; readOnly @1; }
   enum State { active @0; locked @1; revoked @2; }
 }
@@ -101,12 +103,13 @@ struct GrantUsage {
 interface Console {
   # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
-  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit)) -> (grant :Grant, locator :Text, control :Control);
+  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right)) -> (grant :Grant, locator :Text, control :Control);
   # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
-  # kind that limits does not name has the host's default. guest is KIND:ID, where KIND is core, agent-run, extension,
+  # kind that limits does not name has the host's default. rights: what to give of the eight; null for all. readOnly drops
+  # write, delete and move of them. guest is KIND:ID, where KIND is core, agent-run, extension,
   # automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever a guest is named,
-  # both forms mean the same. notFound. invalid: guest is neither, or is g and a number, as a grant's id is; or a limit is,
-  # as in setLimits.
+  # both forms mean the same. notFound. invalid: guest is neither, or is g and a number, as a grant's id is; rights has none that
+  # this host knows; or a limit is, as in setLimits.
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
   # Returns one page of the grants, oldest first. The page begins after the grant with the id `after`, which the host may

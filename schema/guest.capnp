@@ -32,6 +32,19 @@ enum Type {
   symlink @3;
 }
 
+enum Right {
+  # What a Dir or a File may do. What it lacks of write, delete and move is readOnly, anything else is denied. Looking up a
+  # name needs no right, so whoever holds a Dir can learn whether a name exists.
+  read @0;       # contents and versions
+  write @1;      # put, stage, create, change in place
+  delete @2;     # remove
+  list @3;       # list, glob
+  move @4;       # move, at both ends; with read at the source and write at the target
+  archive @5;    # for later methods; so is watch
+  watch @6;
+  metadata @7;   # sizes, times, the executable bit, where a link leads
+}
+
 struct Stat {
   name @0 :Text;
   # The last name of the path by which the node was reached; "" for the Dir that a guest was given. In glob's results it
@@ -63,7 +76,7 @@ struct Node {
 }
 
 struct Link {
-  target @0 :Text;           # as stored; empty when it leads outside
+  target @0 :Text;           # as stored; null when it leads outside, and without the right to metadata
   outside @1 :Bool;          # the link is absolute or leads above the Dir of the call
 }
 
@@ -114,16 +127,17 @@ interface Dir {
   list @0 (after :Data, limit :UInt32, withStat :Bool) -> (entries :List(Stat), more :Bool);
   # Returns one page of the entries, in byte order of raw names. The page begins after the name `after`; empty: at the
   # first. It has at most `limit` entries (0: 1000; at most 10,000) and may be shorter. While more is true, ask again
-  # after the last name. Sizes, times and the executable bit are set only withStat, which looks at each entry. Entries
-  # that policy withholds are left out.
+  # after the last name. Sizes, times and the executable bit are set only withStat, which looks at each entry and needs the
+  # right to metadata too. Entries that policy withholds are left out.
 
   get @1 (name :Text) -> (node :Node);
-  # Returns the node called name. It does not follow a link. notFound, invalid, notRegular (neither file, directory nor
+  # Returns the node called name. It does not follow a link. Without the right to metadata, the stat has the name and the
+  # type alone, and a link has no target. notFound, invalid, notRegular (neither file, directory nor
   # link), crossDevice (another filesystem begins there).
 
   walk @2 (path :Text, noFollow :Bool, statOnly :Bool) -> (node :Node);
-  # Returns the node at path. noFollow: if path ends in a link, it returns the link. statOnly: only the node's stat is
-  # set, and dir or file may be null. Errors as get; also notDir, outside, limit (40 links).
+  # Returns the node at path, as get does. noFollow: if path ends in a link, it returns the link. statOnly: only the node's
+  # stat is set, and dir or file may be null; it needs the right to metadata. Errors as get; also notDir, outside, limit (40 links).
 
   openDir @3 (path :Text, noFollow :Bool) -> (dir :Dir);
   # Returns the directory at path. Unlike walk it returns no union, so calls can be made on the result before it has
@@ -166,8 +180,8 @@ interface Dir {
 
   move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion) -> ();
   # Moves the node at path to newPath in dst, durably. dst is a Dir of this host; null means this Dir. If something is at
-  # newPath it answers exists, unless that is a file and ifTarget names its version. Both Dirs must be writable, and the
-  # source must be readable. crossDevice: the host cannot move there. unsupported: this host does not serve dst, or dst
+  # newPath it answers exists, unless that is a file and ifTarget names its version. Both Dirs need the right to move; the
+  # source also needs the right to read, and the target the right to write. crossDevice: the host cannot move there. unsupported: this host does not serve dst, or dst
   # came over another connection (share it there and restore it here). notDir: dst is a File. denied: different rules
   # apply below the two places.
 
@@ -184,6 +198,15 @@ interface Dir {
 
   help @16 (method :Text) -> (text :Text);
   # As Session.help.
+
+  narrow @17 (keep :List(Right)) -> (dir :Dir);
+  # Returns the same directory with those of its rights that are in keep, for it and for everything below it. It is
+  # revoked with this one. A right that this host does not know is ignored, and one that is not named is dropped, even if a
+  # later version of capd invents it. invalid: keep has more than 64 elements.
+
+  rights @18 () -> (rights :List(Right));
+  # Returns the rights that this capability has now, less what the host has locked. What a rule, a mount or the store
+  # refuses besides is not looked at.
 }
 
 interface File {
@@ -240,6 +263,12 @@ interface File {
 
   help @14 (method :Text) -> (text :Text);
   # As Session.help.
+
+  narrow @15 (keep :List(Right)) -> (file :File);
+  # As Dir.narrow.
+
+  rights @16 () -> (rights :List(Right));
+  # As Dir.rights.
 }
 
 interface Sink {

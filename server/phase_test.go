@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -76,7 +77,7 @@ func TestPhases(t *testing.T) {
 	check.OK(t, err)
 	check.OK(t, s.Close())
 	requireAll(t, s, vfs.Stale)
-	if got, want := s.Grants(), ([]server.Grant{{Guest: "guest", Subject: "agent-run:guest", ID: g.ID, Mode: "read-write", State: "revoked"}}); !reflect.DeepEqual(got, want) {
+	if got, want := s.Grants(), ([]server.Grant{{Guest: "guest", Subject: "agent-run:guest", ID: g.ID, Mode: "read-write", State: "revoked", Rights: membrane.AllRights}}); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v, want %v", got, want)
 	}
 	if err := s.Serve(t.Context()); err != nil {

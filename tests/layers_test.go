@@ -100,7 +100,7 @@ var layers = []layer{
 
 	// The client's side of the wire.
 	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
-	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vfs/membrane capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs capd/vfs/membrane " +

@@ -62,7 +62,17 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	g, secret, err := s.host.GrantOn(c.Context(), guest, path, operator.Terms{ReadOnly: c.Params().ReadOnly(), Limits: l})
+	t := operator.Terms{ReadOnly: c.Params().ReadOnly(), Limits: l}
+	if c.Params().HasRights() {
+		t.Rights, err = wire.Rights(wire.Sound[schema.Right_List](true)(c.Params().Rights()))
+		if err == nil && t.Rights == 0 {
+			err = vfs.Errorf(vfs.Invalid, "rights names none that this host knows; leave it out for all")
+		}
+		if err != nil {
+			return vfs.At(path, err)
+		}
+	}
+	g, secret, err := s.host.GrantOn(c.Context(), guest, path, t)
 	if err != nil {
 		return err
 	}

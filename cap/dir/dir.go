@@ -5,14 +5,12 @@ package dir
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"sync"
 
 	"capnproto.org/go/capnp/v3"
 
-	"capd/cap/control"
 	"capd/cap/file"
 	"capd/cap/wire"
 	schema "capd/capnp"
@@ -90,6 +88,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		wire.Help(schema.Dir_help, help.Text),
+		vat.Handle(schema.Dir_narrow, (*server).narrow),
+		vat.Handle(schema.Dir_rights, (*server).rights),
 	)
 }
 
@@ -139,68 +139,6 @@ func walk(noFollow bool) func(context.Context, vfs.Dir, string) (vfs.Node, error
 		return vfs.WalkLink
 	}
 	return vfs.Walk
-}
-
-// setNode fills in the node n, which was reached by path. If caps is nil, it leaves out
-// the capability. It takes n over.
-func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (schema.Node, error), n vfs.Node, path string) error {
-	keep := false
-	defer func() {
-		if !keep {
-			n.Close()
-		}
-	}()
-	if vfs.IsTrying(ctx) && !vfs.CanTry(n) {
-		return vfs.ErrWouldBlock
-	}
-	info, err := n.Stat(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := alloc()
-	if err != nil {
-		return err
-	}
-	st, err := w.NewStat()
-	if err != nil {
-		return err
-	}
-	wire.SetInfo(st, info)
-	if err := wire.SetName(st, wire.Base(path)); err != nil {
-		return err
-	}
-	switch n := n.(type) {
-	case vfs.Dir:
-		if caps == nil {
-			return w.SetDir(capnp.Interface{})
-		}
-		keep = true
-		return w.SetDir(caps.Put(reached(n, path)))
-	case vfs.File:
-		if caps == nil {
-			return w.SetFile(capnp.Interface{})
-		}
-		keep = true
-		return w.SetFile(caps.Put(file.New(n, path)))
-	case vfs.Link:
-		target, err := n.Target(ctx)
-		if err != nil {
-			return err
-		}
-		l, err := w.NewLink()
-		if err != nil {
-			return err
-		}
-		switch out, err := vfs.LeadsOut(ctx, s.dir, path, target); {
-		case err != nil:
-			return err
-		case out:
-			l.SetOutside(true)
-			return nil
-		}
-		return l.SetTarget(target)
-	}
-	return vfs.NotRegular
 }
 
 // openDir serves both methods openDir and subDir, which do the same for different
@@ -406,21 +344,4 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		return vfs.At(newPath, err)
 	}
 	return vfs.At(path, err)
-}
-
-func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_readOnly_Results]) error {
-	d, err := membrane.ReadOnlyDir(s.dir)
-	if err != nil {
-		return vfs.At("", err)
-	}
-	return answer(s, c, d, s.name)
-}
-
-func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_revocable_Results]) error {
-	d, ctl, err := membrane.RevocableDir(s.dir)
-	if err != nil {
-		return vfs.At("", err)
-	}
-	return errors.Join(c.Results().SetDir(c.Caps().Put(reached(d, s.name))),
-		c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
 }

@@ -39,6 +39,11 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 		return err
 	}
 	after := string(raw)
+	if c.Params().WithStat() {
+		if err := membrane.May(s.dir, membrane.To(membrane.OpStat)); err != nil {
+			return vfs.At("", err)
+		}
+	}
 	limit := wire.PageSize(c.Params().Limit())
 	l := s.takeListing(after)
 	if l == nil {

@@ -75,6 +75,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
 		wire.Help(schema.File_help, help.Text),
+		vat.Handle(schema.File_narrow, (*server).narrow),
+		vat.Handle(schema.File_rights, (*server).rights),
 	)
 }
 
@@ -239,4 +241,24 @@ func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_
 	}
 	return errors.Join(c.Results().SetFile(c.Caps().Put(New(f, s.path))),
 		c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
+}
+
+func (s *server) narrow(c vat.Call[schema.File_narrow_Params, schema.File_narrow_Results]) error {
+	keep, err := wire.Rights(wire.Sound[schema.Right_List](c.Params().HasKeep())(c.Params().Keep()))
+	if err != nil {
+		return s.at(err)
+	}
+	f, err := membrane.Narrow(s.file, keep)
+	if err != nil {
+		return s.at(err)
+	}
+	return c.Results().SetFile(c.Caps().Put(New(f.(vfs.File), s.path)))
+}
+
+func (s *server) rights(c vat.Call[schema.File_rights_Params, schema.File_rights_Results]) error {
+	r, err := membrane.RightsOf(s.file)
+	if err != nil {
+		return s.at(err)
+	}
+	return wire.SetRights(r, c.Results().NewRights)
 }

@@ -9,6 +9,7 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 var modes = map[operator.Mode]schema.Grant_Mode{
@@ -24,7 +25,7 @@ var states = map[operator.State]schema.Grant_State{
 func SetGrant(w schema.Grant, g operator.Grant) error {
 	w.SetMode(modes[g.Mode])
 	w.SetState(states[g.State])
-	return errors.Join(w.SetGuest(g.Guest), w.SetSubject(string(g.Subject)), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
+	return errors.Join(SetRights(g.Rights, w.NewRights), w.SetGuest(g.Guest), w.SetSubject(string(g.Subject)), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
 }
 
 // Grant reads what SetGrant wrote. A mode or a state that this program does not know is
@@ -35,6 +36,7 @@ func Grant(w schema.Grant) (g operator.Grant, err error) {
 	g.Subject = operator.Subject(text(w.Subject()))
 	g.Mode, _ = keyOf(modes, w.Mode())
 	g.State, _ = keyOf(states, w.State())
+	g.Rights = Keep[membrane.Rights](&err)(Rights(w.Rights()))
 	return g, err
 }
 

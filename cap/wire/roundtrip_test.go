@@ -16,6 +16,7 @@ import (
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // A codec translates one type in both directions.
@@ -94,7 +95,7 @@ var (
 // guests send with their calls.
 var codecs = map[string]codec{
 	"grant": of(schema.NewRootGrant, wire.SetGrant, wire.Grant,
-		operator.Grant{Guest: "g/1", Subject: "agent-run:g", ID: "g1", Path: "a/b", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0"},
+		operator.Grant{Guest: "g/1", Subject: "agent-run:g", ID: "g1", Path: "a/b", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0", Rights: membrane.Read | membrane.Metadata},
 		operator.Grant{Mode: operator.ReadWrite, State: operator.Active}, operator.Grant{Mode: operator.ReadWrite, State: operator.Locked}),
 	"limits": of(params(schema.Console_grant), func(p schema.Console_grant_Params, l meter.Limits) error { return wire.SetLimits(l, p.NewLimits) },
 		func(p schema.Console_grant_Params) (meter.Limits, error) { return wire.Limits(p.Limits()) }, everyLimit(), meter.Limits{}),

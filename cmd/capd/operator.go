@@ -13,6 +13,7 @@ import (
 	"capd/operator"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // console connects to the running host.
@@ -31,7 +32,8 @@ func (f stateFlag) console(e *env) (*console.Console, error) {
 type grantCommand struct {
 	Guest    string  `arg:"" help:"The guest: NAME of an agent's run, or KIND:NAME, such as person:ada."`
 	Path     string  `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
-	ReadOnly bool    `help:"Give it for reading only."`
+	ReadOnly bool    `help:"Give it for reading only: without the rights write, delete and move."`
+	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata (default: all)."`
 	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much of one kind it may hold, such as storedBytes=64MiB; none for no limit. May be repeated."`
 	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators, each with the way to connect."`
 	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest connects: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
@@ -46,11 +48,15 @@ the Unix socket first; all are the same grant.
 A guest's name has letters, digits and . _ -. Before it may stand what the guest is: agent-run, person,
 extension, automation or core. NAME alone is the same as agent-run:NAME, here and in every other command.
 
+docs/semantics.md says which operation needs which right. Whoever holds a directory can open what is
+in it and so learn whether a name exists, whatever rights are missing.
+
 capd limit --help lists the kinds for --limit; capd limit changes limits later. A kind that is not
 named gets its limit from guestLimits in the configuration.
 
 Examples:
   capd grant reviewer --path project --read-only
+  capd grant sender --path inbox --rights write,list
   capd grant person:ada --path project
   capd grant builder --limit storedBytes=1GiB --limit connections=4
   capd grant reviewer --via tls
@@ -77,7 +83,7 @@ func (c *grantCommand) Run(e *env) error {
 	// An interrupt here would leave a grant whose locator nobody has.
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
-	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{ReadOnly: c.ReadOnly, Limits: limits})
+	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -177,7 +183,7 @@ func (c *grantsCommand) Run(e *env) error {
 	}
 	return printList(e, c.JSON, gs, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT", func(g operator.Grant) string {
 		path := cmp.Or(vfs.Printable(g.Path), "(everything)")
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, g.Mode, g.State, g.Parent)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, mayDo(g), g.State, g.Parent)
 	})
 }
 

@@ -133,7 +133,7 @@ func (t *usageTable) grant(indent string, g operator.GrantUsage, below map[strin
 	if g.State != operator.Active {
 		state = t.paint.bad(state)
 	}
-	t.head(indent, t.paint.dir(g.Guest), g.ID, cmp.Or(vfs.Printable(g.Path), "everything"), string(g.Mode), state)
+	t.head(indent, t.paint.dir(g.Guest), g.ID, cmp.Or(vfs.Printable(g.Path), "everything"), mayDo(g.Grant), state)
 	defaults := meter.GrantLimits()
 	if g.Parent != "" {
 		defaults = nil

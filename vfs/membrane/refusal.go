@@ -56,13 +56,21 @@ func Refusal(ctx context.Context, n vfs.Node, path string, need Need, err error)
 	return vfs.At(path, own)
 }
 
-// forbids returns what n's own capability refuses.
+// May returns the error with which n's own capability refuses now what needs need, or nil.
+// It asks no rule and no store.
+func May(n vfs.Node, need Need) error {
+	if v, ok := n.(gated); ok {
+		return v.check(mode(need))
+	}
+	return nil
+}
+
+// forbids is May, also for a store that never changes.
 func forbids(n vfs.Node, need mode) error {
-	v, ok := n.(gated)
-	if !ok {
+	if _, ok := n.(gated); !ok {
 		return nil
 	}
-	if err := v.check(need); err != nil {
+	if err := May(n, Need(need)); err != nil {
 		return err
 	}
 	if need&changes != 0 && vfs.IsImmutable(n) {

@@ -1,6 +1,7 @@
 package membrane
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,9 @@ func (r Rights) Names() []string {
 	}
 	return names
 }
+
+// MarshalJSON returns the names of the rights in r as a list.
+func (r Rights) MarshalJSON() ([]byte, error) { return json.Marshal(r.Names()) }
 
 // String returns the names of the rights in r, separated by commas: "read,list". It
 // returns "all" for all of them and "none" for none.

@@ -41,7 +41,23 @@ func (s Search) In(ctx context.Context, d vfs.Dir) error {
 	defer f.prefetch.stop()
 	_, err := f.dir(&searchDir{dir: d}, "", f.Pattern.Start(), s.After, s.After != "")
 	if err == nil { // d itself may be why nothing was found
-		_, err = d.Stat(ctx)
+		err = searchable(ctx, d)
+	}
+	return err
+}
+
+// searchable returns the error with which d cannot be searched, or nil. A search needs the
+// right to list, and not that to metadata.
+func searchable(ctx context.Context, d vfs.Dir) error {
+	r, ok := d.(revocable)
+	if ok {
+		if err := r.Readable("")(); err != nil {
+			return err
+		}
+	}
+	_, err := d.Stat(ctx)
+	if ok && vfs.CodeOf(err) == vfs.Denied {
+		return nil
 	}
 	return err
 }
@@ -255,7 +271,7 @@ func (f *finder) named(p *searchDir, path string, names []string, entry func(vfs
 		}
 	}
 	if found == 0 && p.in != nil { // does it exist at all? In checks the root
-		if _, err = d.Stat(f.ctx); err != nil {
+		if err = searchable(f.ctx, d); err != nil {
 			err = f.miss(p, path, err)
 		}
 	}
