@@ -60,6 +60,10 @@ type Info struct {
 	Size       int64 // bytes of a file; 0 for anything else
 	ModifiedMs int64 // milliseconds since the Unix epoch
 	Exec       bool  // a file that its owner may execute
+
+	// Links is how many names a file has in its store (hard links); 0 means that it is not
+	// known. It is for the host alone.
+	Links uint64
 }
 
 // Entry is one name of a directory. The name need not be valid UTF-8; see

@@ -173,7 +173,7 @@ func (a attr) unchanged(b attr) bool { return a.unmoved(b) && a.ctime == b.ctime
 func (a attr) info() vfs.Info {
 	i := vfs.Info{Kind: a.kind, ModifiedMs: floorMs(a.mtime)}
 	if a.kind == vfs.FileKind {
-		i.Size, i.Exec = a.size, a.perm&0o100 != 0
+		i.Size, i.Exec, i.Links = a.size, a.perm&0o100 != 0, a.nlink
 	}
 	return i
 }

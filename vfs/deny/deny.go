@@ -34,7 +34,7 @@ type Rules struct {
 
 // Compile parses patterns. It answers invalid.
 func Compile(patterns ...string) (*Rules, error) {
-	set, err := pattern.Compile(patterns...)
+	set, err := pattern.Compile(patterns, nil)
 	if err != nil {
 		return nil, err
 	}

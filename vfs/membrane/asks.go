@@ -12,7 +12,7 @@ func (v *view) asks(ctx context.Context, op Op, targets ...target) (needed bool,
 	for _, t := range targets {
 		g := t.view.guards
 		for i, why := range g.asking {
-			at := t.rules[g.hiding+i]
+			at := t.rules.at[g.hiding+i]
 			switch {
 			case !at.Matched():
 				continue
@@ -24,6 +24,17 @@ func (v *view) asks(ctx context.Context, op Op, targets ...target) (needed bool,
 			}
 			needed = true
 		}
+		why := t.why()
+		switch {
+		case why == "":
+			continue
+		case v.guards.asked(ctx, op):
+			return false, nil
+		}
+		if err := vfs.Asks(ctx, why); err != nil {
+			return false, err
+		}
+		needed = true
 	}
 	if needed {
 		vfs.Forget(ctx) // the change is made later

@@ -101,7 +101,7 @@ func (v *view) control(kind vfs.Kind, m *meter.Meter) (*Control, error) {
 		p.close(v.path)
 		return nil, err
 	}
-	return &Control{Gate: g, Kind: kind, guards: v.guards, path: v.path, rules: v.rules, fixed: v.mask&changes == changes, counted: true}, nil
+	return &Control{Gate: g, Kind: kind, guards: v.guards, path: v.path, rules: v.standing(), fixed: v.mask&changes == changes, counted: true}, nil
 }
 
 func viewOf[V interface {
@@ -117,7 +117,7 @@ func viewOf[V interface {
 
 func (v *dirView) derived(base *Gate, m mode) (vfs.Dir, error) {
 	d := &dirView{dir: v.dir}
-	if err := v.deriveAt(&d.view, v.inner.retain(), v.path, v.rules, base, m); err != nil {
+	if err := v.deriveAt(&d.view, v.inner.retain(), v.path, v.standing(), base, m); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -126,7 +126,7 @@ func (v *dirView) derived(base *Gate, m mode) (vfs.Dir, error) {
 func (v *fileView) derived(base *Gate, m mode) (vfs.File, error) {
 	f := &fileView{file: v.file}
 	f.leaf = true
-	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, v.rules, base, m); err != nil {
+	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, v.standing(), base, m); err != nil {
 		return nil, err
 	}
 	return f, nil

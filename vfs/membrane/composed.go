@@ -55,7 +55,7 @@ func (v *dirView) carrier(dst vfs.Dir) Carrier {
 func Withholds(d vfs.Dir, name string) bool {
 	switch d := d.(type) {
 	case *dirView:
-		return d.guards.hidesIn(d.rules, name) || Withholds(d.dir, name)
+		return d.guards.hidesIn(d.standing(), name) || Withholds(d.dir, name)
 	case Composed:
 		return d.Withholds(name)
 	}
@@ -70,7 +70,7 @@ func Conceals(ctx context.Context, d vfs.Dir) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if d.guards.hidesIn(d.rules, e.Name) {
+			if d.guards.skips(d.standing(), e.Name) {
 				return true, nil
 			}
 		}

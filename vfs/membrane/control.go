@@ -18,8 +18,8 @@ type Control struct {
 	node   *shared // of dir
 	guards *guardSet
 	path   string
-	rules  rules // of the guards, at path
-	fixed  bool  // nothing can ever be changed through the node
+	rules  *rules // of the guards, at path
+	fixed  bool   // nothing can ever be changed through the node
 	once   sync.Once
 
 	counted bool // as an open node
@@ -45,7 +45,7 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 		return nil, err
 	}
 	path := vfs.Join(c.path, name)
-	r := c.rules.step(name)
+	r := c.guards.current(c.rules, c.path).step(name)
 	if c.guards.hides(r) {
 		return nil, vfs.NotFound
 	}

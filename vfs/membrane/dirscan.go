@@ -2,6 +2,7 @@ package membrane
 
 import (
 	"context"
+	"strings"
 
 	"capd/vfs"
 )
@@ -18,7 +19,7 @@ func (v *dirView) Scan(ctx context.Context, names []string, most int, found func
 	}
 	seen := make([]string, 0, len(names))
 	for _, name := range names {
-		if path, err := v.child(name, vfs.CheckName); err == nil && v.shows(ctx, path, v.rules.step(name)) {
+		if path, err := v.child(name, vfs.CheckName); err == nil && v.shows(ctx, path, v.standing().step(name)) {
 			seen = append(seen, name)
 		}
 	}
@@ -30,14 +31,14 @@ func (v *dirView) Scan(ctx context.Context, names []string, most int, found func
 // scan is Scan for names that are visible.
 func (v *dirView) scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
 	return vfs.Scan(ctx, v.dir, names, most, func(name string, entries []vfs.Entry, ok bool) {
-		r := v.rules.step(name)
+		r := v.standing().step(name)
 		if !v.shows(ctx, vfs.Join(v.path, name), r) {
 			found(name, nil, false)
 			return
 		}
 		kept := entries[:0]
 		for _, e := range entries {
-			if !v.guards.hidesIn(r, e.Name) {
+			if !v.guards.skips(r, e.Name) {
 				kept = append(kept, e)
 			}
 		}
@@ -47,7 +48,7 @@ func (v *dirView) scan(ctx context.Context, names []string, most int, found func
 
 // shows reports whether path, below v, with the rules r, may be listed now. A route at
 // path itself counts too.
-func (v *dirView) shows(ctx context.Context, path string, r rules) bool {
+func (v *dirView) shows(ctx context.Context, path string, r *rules) bool {
 	return target{view: &v.view, path: path, rules: r, need: noList}.refused(ctx) == nil
 }
 
@@ -55,12 +56,16 @@ func (v *dirView) shows(ctx context.Context, path string, r rules) bool {
 func (v *dirView) Any(ctx context.Context, is func(vfs.Entry) bool) (found bool, err error) {
 	err = v.look(ctx, OpList, func(ctx context.Context) error {
 		return v.guards.within(ctx, func(ctx context.Context) error {
-			found, err = vfs.Any(ctx, v.dir, func(e vfs.Entry) bool { return !v.guards.hidesIn(v.rules, e.Name) && is(e) })
+			found, err = vfs.Any(ctx, v.dir, func(e vfs.Entry) bool { return !v.guards.skips(v.standing(), e.Name) && is(e) })
 			return err
 		})
 	})
 	return found && err == nil, err
 }
+
+// Lists reports whether a listing shows name if it is there, as far as guards and policy
+// decide. A search for a known name asks it, since it does not list.
+func (v *dirView) Lists(name string) bool { return !v.guards.skips(v.standing(), name) }
 
 // Readable returns a function that reports whether entries of the directory at path below
 // v may be shown. It asks the gates each time. A search calls it for every entry.
@@ -69,11 +74,18 @@ func (v *dirView) Readable(path string) func() error {
 	if path != "" {
 		at = vfs.Join(v.path, path)
 	}
-	b := v.bindAt(at)
+	b, r := v.bindAt(at), v.standing()
+	if path != "" {
+		r = r.walk(strings.Split(path, "/"))
+	}
 	return func() error {
 		if b.gate.word.Load() != b.word {
 			b = v.bindAt(at)
 		}
-		return (b.mode() | v.mask).refuse(noList)
+		if err := (b.mode() | v.mask).refuse(noList); err != nil || v.guards.policy == nil {
+			return err
+		}
+		r = v.guards.current(r, at)
+		return r.refuse(noList, Asks)
 	}
 }

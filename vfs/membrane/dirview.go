@@ -32,7 +32,7 @@ func (v *dirView) target(ctx context.Context, name string, check func(string) er
 	path, err := v.child(name, check)
 	t := target{view: &v.view, path: path, need: need, moves: moves}
 	if err == nil {
-		t.rules = v.rules.step(name)
+		t.rules = v.standing().step(name)
 		err = t.refused(ctx)
 		if rank(err) > rank(vfs.Denied) && err != nil && Withholds(v.dir, name) {
 			err = vfs.Denied
@@ -51,7 +51,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	if err := v.may(ctx, blind); err != nil {
 		return nil, err
 	}
-	path, r := vfs.Join(v.path, name), v.rules.step(name)
+	path, r := vfs.Join(v.path, name), v.standing().step(name)
 	err := vfs.CheckPathSize(path)
 	if err == nil && v.guards.hides(r) {
 		err = vfs.Denied
@@ -61,7 +61,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 			return nil, err
 		}
 	}
-	node, err := v.looked(ctx, name, path, r)
+	node, err := r.passed(v.looked(ctx, name, path, r))
 	if late := v.may(ctx, blind); late != nil {
 		err = late
 	}
@@ -74,7 +74,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 
 // looked returns a view of the node that the inner directory has at name, which is at
 // path and has the rules r.
-func (v *dirView) looked(ctx context.Context, name, path string, r rules) (vfs.Node, error) {
+func (v *dirView) looked(ctx context.Context, name, path string, r *rules) (vfs.Node, error) {
 	if !v.guards.bare(r) {
 		return v.guardedLook(ctx, name, path, r)
 	}
@@ -90,8 +90,8 @@ func (v *dirView) looked(ctx context.Context, name, path string, r rules) (vfs.N
 	return v.wrap(n, path, r)
 }
 
-func (v *dirView) guardedLook(ctx context.Context, name, path string, r rules) (node vfs.Node, err error) {
-	err = v.guards.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
+func (v *dirView) guardedLook(ctx context.Context, name, path string, r *rules) (node vfs.Node, err error) {
+	err = v.guards.around(ctx, Op{Kind: OpLookup, Path: path}, []*rules{r}, func(ctx context.Context) error {
 		n, err := v.dir.Lookup(ctx, name)
 		if err != nil {
 			return err
@@ -135,11 +135,11 @@ func (v *dirView) pathLooked(ctx context.Context, names []string) (vfs.Node, err
 
 // passes returns the rules at names, if no rule on the way withholds a name, and no
 // guard stands around its lookup.
-func (v *dirView) passes(names []string) (r rules, ok bool) {
-	r = v.rules
+func (v *dirView) passes(names []string) (r *rules, ok bool) {
+	r = v.standing()
 	for _, name := range names {
 		r = r.step(name)
-		if v.guards.hides(r) || !v.guards.bare(r) {
+		if v.guards.hides(r) || r.through() || !v.guards.bare(r) {
 			return nil, false
 		}
 	}
@@ -148,7 +148,7 @@ func (v *dirView) passes(names []string) (r rules, ok bool) {
 
 // wrapAll is wrap for LookPath. The gate binds a node at least as much as the
 // directories on the way to it, so it is asked about the node.
-func (v *dirView) wrapAll(n vfs.Node, path string, r rules) (vfs.Node, error) {
+func (v *dirView) wrapAll(n vfs.Node, path string, r *rules) (vfs.Node, error) {
 	n, err := v.wrap(n, path, r)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (v *dirView) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry
 				if err != nil {
 					return err
 				}
-				if v.guards.hidesIn(v.rules, e.Name) {
+				if v.guards.skips(v.standing(), e.Name) {
 					continue
 				}
 				if err := v.may(ctx, noList); err != nil {
@@ -281,11 +281,14 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, e
 	if err != nil {
 		return vfs.Version{}, err
 	}
+	if err := v.single(ctx, name, t); err != nil {
+		return vfs.Version{}, err
+	}
 	ctx, is, err := v.replacing(ctx, Op{Kind: OpReplace, Path: t.path}, t, name, c, exec)
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) })}
+	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) }), bounds: t.rules.bounds(t.need)}
 	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) { return do(ctx, staged, is) })
 }
 
@@ -379,6 +382,9 @@ func reads(c vfs.If) mode {
 
 func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
 	t, err := v.target(ctx, name, vfs.CheckName, OpRemove.need()|reads(c), true)
+	if err == nil {
+		err = v.single(ctx, name, t)
+	}
 	if err != nil {
 		return err
 	}
@@ -410,7 +416,7 @@ func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
 // seemsEmpty reports whether the directory called name in dir, at t, holds nothing
 // visible. It stops at the first visible entry, and when t is revoked.
 func (s *guardSet) seemsEmpty(ctx context.Context, dir vfs.Dir, name string, t target) bool {
-	if s.hiding == 0 {
+	if s.hiding == 0 && t.rules.judge == nil {
 		return false
 	}
 	n, err := dir.Lookup(ctx, name)
@@ -424,7 +430,7 @@ func (s *guardSet) seemsEmpty(ctx context.Context, dir vfs.Dir, name string, t t
 	}
 	seen := false
 	err = whileBound(func(ctx context.Context) error {
-		seen, err = vfs.Any(ctx, d, func(e vfs.Entry) bool { return !s.hidesIn(t.rules, e.Name) })
+		seen, err = vfs.Any(ctx, d, func(e vfs.Entry) bool { return !s.skips(t.rules, e.Name) })
 		return err
 	}, t)(ctx)
 	return err == nil && !seen

@@ -16,25 +16,32 @@ type fileView struct {
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
-	if v.guards.bare(v.rules) { // the hot path, without closures
-		if err := v.check(noRead); err != nil {
-			if err = v.unlessHeld(ctx, noRead, err); err != nil {
-				return 0, err
-			}
+	if v.guards.bare(v.standing()) { // the hot path, without closures
+		if err := v.mayRead(ctx); err != nil {
+			return 0, err
 		}
 		n, err = v.readAt(ctx, p, off)
-		if late := v.check(noRead); late != nil {
-			if late = v.unlessHeld(ctx, noRead, late); late != nil {
-				return 0, late
-			}
+		if late := v.may(ctx, noRead); late != nil {
+			return 0, late
 		}
 		return n, err
 	}
 	return v.guardedReadAt(ctx, p, off)
 }
 
+// mayRead is may for the content of the file.
+func (v *fileView) mayRead(ctx context.Context) error {
+	if err := v.may(ctx, noRead); err != nil {
+		return err
+	}
+	return v.single(ctx, noRead)
+}
+
 // guardedReadAt is ReadAt where a guard stands around reads.
 func (v *fileView) guardedReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	if err := v.mayRead(ctx); err != nil {
+		return 0, err
+	}
 	err = v.look(ctx, OpRead, func(ctx context.Context) error {
 		n, err = v.file.ReadAt(ctx, p, off)
 		return err
@@ -101,8 +108,11 @@ type writing struct {
 
 // writing begins a change in place under the condition c. b is what it writes.
 func (v *fileView) writing(ctx context.Context, kind OpKind, c vfs.If, b vfs.Bound) (w writing, err error) {
-	t := target{view: &v.view, path: v.path, rules: v.rules, need: kind.need() | reads(c)}
+	t := target{view: &v.view, path: v.path, rules: v.standing(), need: kind.need() | reads(c)}
 	if err := t.refused(ctx); err != nil {
+		return w, err
+	}
+	if err := v.bounded(ctx, t, b.Offset+int64(len(b.Data)), kind == OpAppend); err != nil {
 		return w, err
 	}
 	w = writing{ctx, Op{Kind: kind, Path: v.path}, t, c}
@@ -127,13 +137,16 @@ func (v *fileView) Sync(ctx context.Context) error {
 	if err := v.may(ctx, need); err != nil {
 		return err
 	}
-	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
+	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []*rules{v.standing()}, v.file.Sync)
 }
 
 // Replace implements [vfs.File].
 func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
-	t := target{view: &v.view, path: v.path, rules: v.rules, need: OpReplace.need() | reads(c)}
+	t := target{view: &v.view, path: v.path, rules: v.standing(), need: OpReplace.need() | reads(c)}
 	if err := t.refused(ctx); err != nil {
+		return vfs.Version{}, err
+	}
+	if err := v.bounded(ctx, t, 0, false); err != nil {
 		return vfs.Version{}, err
 	}
 	ctx, is, err := v.replacing(ctx, Op{Kind: OpReplace, Path: v.path}, t, c, vfs.Bound{})
@@ -148,7 +161,7 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return info.Size })}
+	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return info.Size }), bounds: t.rules.bounds(t.need)}
 	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) {
 		return v.file.Replace(ctx, staged, is)
 	})
@@ -156,10 +169,13 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 
 // Version implements [vfs.Versioner].
 func (v *fileView) Version(ctx context.Context) (version vfs.Version, err error) {
+	if err := v.mayRead(ctx); err != nil {
+		return vfs.Version{}, err
+	}
 	err = v.look(ctx, OpRead, whileBound(func(ctx context.Context) error {
 		version, err = vfs.VersionOf(ctx, v.file)
 		return err
-	}, target{view: &v.view, path: v.path, rules: v.rules}))
+	}, target{view: &v.view, path: v.path, rules: v.standing()}))
 	if err != nil {
 		return vfs.Version{}, err
 	}
@@ -168,7 +184,7 @@ func (v *fileView) Version(ctx context.Context) (version vfs.Version, err error)
 
 // Open implements [vfs.Opener].
 func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
-	if err := v.may(ctx, noRead); err != nil {
+	if err := v.mayRead(ctx); err != nil {
 		return nil, err
 	}
 	end, err := v.meters().stream()
@@ -235,9 +251,9 @@ func (c *contentView) may() error {
 	m := c.v.mode()
 	err := m.refuse(noRead)
 	if err != nil && heldBy(c.ctx, c.v.bind().gate) {
-		return (m &^ heldModes).refuse(noRead)
+		err = (m &^ heldModes).refuse(noRead)
 	}
-	return err
+	return cmp.Or(err, c.v.ruled(noRead))
 }
 
 func (c *contentView) Size() int64 { return c.inner.Size() }
@@ -270,5 +286,12 @@ type linkView struct {
 }
 
 func (v *linkView) Target(ctx context.Context) (string, error) {
-	return answer(ctx, &v.view, OpTarget, v.link.Target)
+	text, err := answer(ctx, &v.view, OpTarget, v.link.Target)
+	if err == nil {
+		err = v.standing().bounds(noRights).allows(v.path, text)
+	}
+	if err != nil {
+		return "", err
+	}
+	return text, nil
 }

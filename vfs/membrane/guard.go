@@ -108,6 +108,10 @@ type Guard struct {
 	// ReadOnly refuses every change, as [ReadOnlyDir] does.
 	ReadOnly bool
 
+	// Policy, if not nil, has rules that decide by the rights which an operation needs. Only
+	// one guard of a tree has one.
+	Policy Policy
+
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
 	// one of a tree's guards has one. A [capd/vfs/namespace.Namespace] needs none, since
 	// each mount has its own.
@@ -117,13 +121,14 @@ type Guard struct {
 // guardSet is the guards of one tree, which all its views share.
 type guardSet struct {
 	mask        mode                   // of the view at the root
-	root        rules                  // of the guards
+	root        *rules                 // of the guards
 	hiding      int                    // how many of the rules hide
 	asking      []func(Matcher) string // the Why of the rules after those, which ask
 	arounds     []around               // all
 	readArounds []around               // those that also run around reads
 	meters      []*meter.Meter
 
+	policy   Policy    // nil for none
 	bulkhead *Bulkhead // nil for none
 }
 
@@ -133,16 +138,16 @@ type around struct {
 }
 
 func newGuardSet(guards []Guard) *guardSet {
-	s := &guardSet{}
+	s := &guardSet{root: &rules{}}
 	for _, g := range guards {
 		if g.Hides != nil {
-			s.root = append(s.root, g.Hides)
+			s.root.at = append(s.root.at, g.Hides)
 		}
 	}
-	s.hiding = len(s.root)
+	s.hiding = len(s.root.at)
 	for _, g := range guards {
 		if g.Asks != nil {
-			s.root = append(s.root, g.Asks)
+			s.root.at = append(s.root.at, g.Asks)
 			s.asking = append(s.asking, g.Why)
 		}
 	}
@@ -150,8 +155,8 @@ func newGuardSet(guards []Guard) *guardSet {
 		if g.Around != nil {
 			a := around{g.Around, -1}
 			if g.On != nil {
-				a.on = len(s.root)
-				s.root = append(s.root, g.On)
+				a.on = len(s.root.at)
+				s.root.at = append(s.root.at, g.On)
 			}
 			s.arounds = append(s.arounds, a)
 			if !g.Changes {
@@ -164,9 +169,16 @@ func newGuardSet(guards []Guard) *guardSet {
 		if g.Meter != nil {
 			s.meters = append(s.meters, g.Meter)
 		}
+		if g.Policy != nil {
+			s.policy = g.Policy
+		}
 		if g.Bulkhead != nil {
 			s.bulkhead = g.Bulkhead
 		}
+	}
+	if s.policy != nil {
+		s.root.root = s.policy.Judge()
+		s.root.judge = s.root.root
 	}
 	return s
 }
@@ -177,7 +189,7 @@ var errTwice = vfs.Errorf(vfs.Internal, "a guard ran an operation twice or too l
 // outermost, and then inside the bulkhead. Operations that pause, such as a listing or
 // a whole-file write, enter the bulkhead themselves. ends are the rules at op.Path, and
 // at op.To if it has one.
-func (s *guardSet) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
+func (s *guardSet) around(ctx context.Context, op Op, ends []*rules, do func(context.Context) error) error {
 	arounds := s.readArounds
 	if op.Kind.Changes() {
 		arounds = s.arounds
@@ -196,9 +208,9 @@ func (s *guardSet) around(ctx context.Context, op Op, ends []rules, do func(cont
 }
 
 // standing returns those of all that apply to an operation on ends.
-func standing(all []around, ends []rules) []around {
+func standing(all []around, ends []*rules) []around {
 	passes := func(a around) bool {
-		return a.on >= 0 && !slices.ContainsFunc(ends, func(r rules) bool { return r[a.on].Matched() })
+		return a.on >= 0 && !slices.ContainsFunc(ends, func(r *rules) bool { return r.at[a.on].Matched() })
 	}
 	if !slices.ContainsFunc(all, passes) {
 		return all
@@ -207,8 +219,8 @@ func standing(all []around, ends []rules) []around {
 }
 
 // bare reports whether no guard stands around a read at r. Such a read needs no closure.
-func (s *guardSet) bare(r rules) bool {
-	return !slices.ContainsFunc(s.readArounds, func(a around) bool { return a.on < 0 || r[a.on].Matched() })
+func (s *guardSet) bare(r *rules) bool {
+	return !slices.ContainsFunc(s.readArounds, func(a around) bool { return a.on < 0 || r.at[a.on].Matched() })
 }
 
 func step(ctx context.Context, op Op, arounds []around, do func(context.Context) error) (vfs.Effect, error) {

@@ -162,7 +162,7 @@ func (v *dirView) targetOf(path string, need mode, moves bool) (target, error) {
 	if err := vfs.CheckPathSize(at); err != nil {
 		return target{}, err
 	}
-	return target{view: &v.view, path: at, rules: v.rules.walk(names), need: need, moves: moves}, nil
+	return target{view: &v.view, path: at, rules: v.standing().walk(names), need: need, moves: moves}, nil
 }
 
 // ask asks about ops, and notes in the batch those that may be made.
@@ -177,7 +177,7 @@ func (v *dirView) ask(h *Holding, ops []Op) error {
 				return vfs.At([]string{op.Path, op.To}[i], err)
 			}
 		}
-		here, ends := Op{Kind: op.Kind, Path: targets[0].path, Batch: Ahead}, []rules{targets[0].rules}
+		here, ends := Op{Kind: op.Kind, Path: targets[0].path, Batch: Ahead}, []*rules{targets[0].rules}
 		if len(targets) > 1 {
 			here.To, ends = targets[1].path, append(ends, targets[1].rules)
 		}

@@ -1,10 +1,6 @@
 package membrane
 
-import (
-	"slices"
-
-	"capd/vfs"
-)
+import "capd/vfs"
 
 // Matcher says which paths a rule applies to. A Matcher belongs to one path and never
 // changes; Step returns the Matcher of a path one name below. A directory behind a membrane keeps the
@@ -39,47 +35,4 @@ func (p *paths) Step(name string) Matcher { return &paths{p.f, vfs.Join(p.path, 
 func (p *paths) Same(to Matcher) bool {
 	other, ok := to.(*paths)
 	return ok && p.path == other.path
-}
-
-// rules are the matchers of a tree's guards at one path: first those of Hides, then
-// those of Asks and On.
-type rules []Matcher
-
-// step returns the rules for name below.
-func (r rules) step(name string) rules {
-	next := r
-	for i, m := range r {
-		n := m.Step(name)
-		if n == m {
-			continue
-		}
-		if &next[0] == &r[0] {
-			next = slices.Clone(r)
-		}
-		next[i] = n
-	}
-	return next
-}
-
-// walk takes a step for every name of a path.
-func (r rules) walk(names []string) rules {
-	for _, name := range names {
-		r = r.step(name)
-	}
-	return r
-}
-
-// same reports whether every rule applies to the same names below r as below to.
-func (r rules) same(to rules) bool {
-	return slices.EqualFunc(r, to, Matcher.Same)
-}
-
-// hides reports whether a rule in r withholds the path of r.
-func (s *guardSet) hides(r rules) bool {
-	return slices.ContainsFunc(r[:s.hiding], Matcher.Matched)
-}
-
-// hidesIn reports whether name is withheld in the directory at r.
-func (s *guardSet) hidesIn(r rules, name string) bool {
-	return slices.ContainsFunc(r[:s.hiding], func(m Matcher) bool { return m.Step(name).Matched() })
 }

@@ -20,6 +20,9 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
+	if err := v.movable(ctx, name, src, d, newName, tgt); err != nil {
+		return err
+	}
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
 	carry := v.carrier(d)
 	if d.guards != v.guards || carry != nil {

@@ -22,8 +22,10 @@ type stagedReader struct {
 	r   io.Reader
 	t   target
 	room
-	dead chan struct{} // closed by a revoke
-	err  error         // why it ended
+	bounds Bounds
+	got    int64         // bytes
+	dead   chan struct{} // closed by a revoke
+	err    error         // why it ended
 
 	slot   *slot       // the write's slot in the tree's bulkhead; nil for none
 	giveUp func(error) // called when it gets no place again
@@ -47,7 +49,10 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 		n, err = 0, vfs.Errorf(vfs.Invalid, "the reader says that it read more than the buffer holds")
 	case s.left >= 0 && int64(n) > s.left:
 		n, err = 0, s.tooMuch()
+	case s.bounds.fits(s.got+int64(n)) != nil:
+		n, err = 0, s.bounds.fits(s.got+int64(n))
 	case n > 0:
+		s.got += int64(n)
 		if late := s.stage(int64(n)); late != nil {
 			n, err = 0, late
 		}

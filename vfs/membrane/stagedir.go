@@ -19,7 +19,7 @@ func (v *dirView) StageDir(ctx context.Context, name string) (vfs.StagedDir, err
 	if err != nil {
 		return nil, err
 	}
-	s.in = target{view: &v.view, path: s.path, rules: s.rules, need: OpMkdir.need()}
+	s.in = target{view: &v.view, path: s.path, rules: s.standing(), need: OpMkdir.need()}
 	return s, nil
 }
 

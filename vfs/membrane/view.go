@@ -66,9 +66,10 @@ type view struct {
 	guards  *guardSet
 	base    *Gate // the gate whose routes apply; the view holds a reference
 	path    string
-	rules   rules // of the guards, at path
-	mask    mode  // attenuations of this view
-	leaf    bool  // a file or a link
+	rules   *rules                // at path, as they were when the view was made; see standing
+	moved   atomic.Pointer[rules] // as they are since the policy was exchanged
+	mask    mode                  // attenuations of this view
+	leaf    bool                  // a file or a link
 	inner   *shared
 	own     shared // what inner points to in a view of a node that was just found
 	counted bool   // as an open node
@@ -133,9 +134,11 @@ func (v *view) mode() mode { return v.bind().mode() | v.mask }
 // the gate was shut since.
 func (v *view) may(ctx context.Context, need mode) error {
 	if err := v.check(need); err != nil {
-		return v.unlessHeld(ctx, need, err)
+		if err = v.unlessHeld(ctx, need, err); err != nil {
+			return err
+		}
 	}
-	return nil
+	return v.ruled(need)
 }
 
 // unlessHeld returns err, the result of check, or what remains of it for such a batch.
@@ -154,7 +157,7 @@ func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) e
 	if err := v.may(ctx, kind.need()); err != nil {
 		return err
 	}
-	err := v.guards.around(ctx, Op{Kind: kind, Path: v.path}, []rules{v.rules}, do)
+	err := v.guards.around(ctx, Op{Kind: kind, Path: v.path}, []*rules{v.standing()}, do)
 	if late := v.may(ctx, kind.need()); late != nil {
 		return late
 	}
@@ -165,7 +168,7 @@ func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) e
 type target struct {
 	view  *view
 	path  string
-	rules rules // at path
+	rules *rules // at path
 	need  mode
 	// moves says that the node at path itself is removed or replaced, so neither it nor
 	// anything below may be a controlled route.
@@ -185,6 +188,9 @@ func (t target) refused(ctx context.Context) error {
 	}
 	if t.view.guards.hides(t.rules) {
 		return vfs.Denied
+	}
+	if err := t.ruled(ctx); err != nil {
+		return err
 	}
 	return cmp.Or(m.refuse(t.need), busy)
 }
@@ -235,7 +241,7 @@ func (v *view) change(ctx context.Context, op Op, account func(vfs.Effect) vfs.E
 		op.Batch = InBatch
 	}
 	op.targets = targets
-	ends := make([]rules, len(targets))
+	ends := make([]*rules, len(targets))
 	for i, t := range targets {
 		ends[i] = t.rules
 	}
@@ -251,6 +257,9 @@ func (v *view) committing(ctx context.Context, op Op, account func(vfs.Effect) v
 		c := &commit{kind: op.Kind, path: op.Path, done: make(chan struct{})}
 		defer close(c.done)
 		for _, t := range targets {
+			if err := t.exchanged(asked); err != nil {
+				return vfs.Effect{}, err
+			}
 			for {
 				b, held, err := t.allowed(asked)
 				if err != nil {
@@ -287,7 +296,7 @@ func (v *view) Immutable() bool { return v.mask&changes == changes || vfs.IsImmu
 
 // Stat serves every kind of view.
 func (v *view) Stat(ctx context.Context) (vfs.Info, error) {
-	if !v.guards.bare(v.rules) {
+	if !v.guards.bare(v.standing()) {
 		return answer(ctx, v, OpStat, v.inner.node.Stat)
 	}
 	if err := v.may(ctx, noMetadata); err != nil {
@@ -341,12 +350,12 @@ func (v *view) Close() error {
 
 // derive makes d a view of inner at path with the rules r, v's rights and v's base. It
 // takes over inner even when it fails.
-func (v *view) derive(d *view, inner *shared, path string, r rules) error {
+func (v *view) derive(d *view, inner *shared, path string, r *rules) error {
 	return v.deriveAt(d, inner, path, r, v.base, v.mask)
 }
 
 // deriveAt is derive with another base and another mask. It takes a reference to base.
-func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
+func (v *view) deriveAt(d *view, inner *shared, path string, r *rules, base *Gate, m mode) error {
 	err := vfs.CheckPathSize(path)
 	if err == nil {
 		err = meters{base.meter, v.guards.meters}.open(path)
@@ -362,7 +371,7 @@ func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate
 
 // wrap returns a view of the node n found at path in v, with the rules r. It takes over
 // n.
-func (v *dirView) wrap(n vfs.Node, path string, r rules) (vfs.Node, error) {
+func (v *dirView) wrap(n vfs.Node, path string, r *rules) (vfs.Node, error) {
 	switch n := n.(type) {
 	case vfs.Dir:
 		d := &dirView{dir: n}

@@ -65,6 +65,16 @@ func (a *At) Any() bool { return a.hit.any() }
 // false for a pattern with such a match.
 func (a *At) All() bool { return a.below.any() }
 
+// Hits returns the patterns that match the path, as a set of bits: pattern 0 is the lowest bit
+// of the first word. The caller must not change it.
+func (a *At) Hits() []uint64 { return a.hit }
+
+// May reports whether pattern i may match something below the path.
+func (a *At) May(i int) bool {
+	s := a.set
+	return s.single[i] || s.folded.alive(a.others.folded, i) || s.raw.alive(a.others.raw, i)
+}
+
 // Same reports whether the patterns match the same names below a as below to, an At of the
 // same Set.
 func (a *At) Same(to *At) bool { return a == to || a.set == to.set && a.equal(to) }

@@ -41,11 +41,12 @@ type other struct {
 	*search.Pattern
 }
 
-// add parses pattern i. It answers invalid.
-func (n *names) add(i int, text string) error {
+// add parses pattern i, and reports whether it depends on one name only. It answers
+// invalid.
+func (n *names) add(i int, text string) (one bool, err error) {
 	p, err := search.Compile(text)
 	if err != nil {
-		return err
+		return false, err
 	}
 	name, ok := strings.CutPrefix(text, "**/")
 	name, below := strings.CutSuffix(name, "/**")
@@ -54,6 +55,7 @@ func (n *names) add(i int, text string) error {
 	switch {
 	case !ok || name == "" || strings.ContainsAny(before+after, `/*?[\{}`):
 		n.rest = append(n.rest, other{int32(i), p})
+		return false, nil
 	case star:
 		n.affixes = append(n.affixes, affix{before, after, is})
 		n.mayEnd(before, after)
@@ -64,7 +66,7 @@ func (n *names) add(i int, text string) error {
 		}
 		n.whole[name] = append(n.whole[name], is)
 	}
-	return nil
+	return true, nil
 }
 
 // mayEnd notes that a name may begin with before or end with after. One of the two is
@@ -110,6 +112,11 @@ func (s single) matched(hit, below bits) {
 	if s.below {
 		below.set(s.index)
 	}
+}
+
+// alive reports whether pattern i is among those that can still match.
+func (n *names) alive(can []live, i int) bool {
+	return slices.ContainsFunc(can, func(l live) bool { return n.rest[l.index].index == int32(i) })
 }
 
 // start returns the other patterns before the first name. It adds those that match

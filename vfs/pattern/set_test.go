@@ -27,7 +27,7 @@ func single(t *testing.T, text, path string) bool {
 // checkSet compares a Set with each of its patterns alone, at every step to path.
 func checkSet(t *testing.T, patterns []string, path string) *pattern.At {
 	t.Helper()
-	s, err := pattern.Compile(patterns...)
+	s, err := pattern.Compile(patterns, nil)
 	if err != nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func FuzzSetEqualsSingles(f *testing.F) {
 		if one == nil || two == nil {
 			return
 		}
-		s, _ := pattern.Compile(texts...)
+		s, _ := pattern.Compile(texts, nil)
 		if one, two = s.At(path), s.At(other); !one.Same(two) {
 			return
 		}
@@ -123,7 +123,7 @@ func FuzzSetEqualsSingles(f *testing.F) {
 // TestStepAllocatesNothing: a walk through names that no pattern matches allocates nothing.
 func TestStepAllocatesNothing(t *testing.T) {
 	for _, patterns := range [][]string{{"**/.git/**", "**/*.pem"}, {"docs/**", "docs/*/x", "**/.git/hooks"}} {
-		s, err := pattern.Compile(patterns...)
+		s, err := pattern.Compile(patterns, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

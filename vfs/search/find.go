@@ -249,6 +249,9 @@ func (f *finder) named(p *searchDir, path string, names []string, entry func(vfs
 	}
 	found := 0
 	for _, name := range names {
+		if l, ok := d.(lister); ok && !l.Lists(name) {
+			continue
+		}
 		kind := vfs.Other
 		n, err := d.Lookup(f.ctx, name)
 		f.compared += workUnit // as much as a visit, found or not
@@ -277,6 +280,10 @@ func (f *finder) named(p *searchDir, path string, names []string, entry func(vfs
 	}
 	return err == nil, err
 }
+
+// lister is a directory that leaves names out of its listings although they can be looked
+// up.
+type lister interface{ Lists(name string) bool }
 
 // fatal reports an error that ends a search, since every further lookup would fail with
 // it.
