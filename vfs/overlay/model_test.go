@@ -71,6 +71,7 @@ func portrait(ctx context.Context, n vfs.Node) (string, error) {
 	case vfs.File:
 		text, err = contentOf(ctx, n)
 	}
+	info.Links = 0 // not every store says
 	return fmt.Sprintf("%+v %q", info, text), err
 }
 
