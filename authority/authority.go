@@ -1,15 +1,21 @@
 // Package authority keeps the guests, their grants, and the secrets that stand for
-// grants. Of a secret it keeps only the digest. Grants live in memory: they end with the
-// host.
+// grants. Of a secret it keeps only the digest. Grants are rows of the host's database: they
+// are there after a restart, with what was set and what was revoked.
+//
+// A grant that somebody uses is resident: its node, its gate and its meter are in memory. Any
+// other grant is only a row, and becomes resident when its locator is restored.
 package authority
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"regexp"
 	"sync"
 	"time"
 
+	"github.com/tidwall/btree"
+
+	"capd/database"
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
@@ -23,26 +29,63 @@ type Host struct {
 	bulkhead *membrane.Bulkhead // of root, unless root is composed of mounts
 	meters   *meter.Host
 	limits   meter.Limits
+	places   Places
 	since    time.Time
 
-	mu       sync.Mutex // every guest needs it, so it is held only for a few steps, however many grants there are
-	registry registry
-	closed   bool // no grant is added any more; mu guards it
+	db   *database.DB
+	mine bool // db is closed with the host
+
+	settings sync.Mutex // held to change a grant's settings, and to make one resident with those it has
+
+	mu        sync.Mutex // every guest needs it, so it is held only for a few steps, however many grants there are
+	residents residents
+	loading   map[int64]*load
+	closed    bool // no grant becomes resident any more; mu guards it
 
 	burials burials
+	forgets forgetter
 }
 
-type digest [sha256.Size]byte
+// Options are what a host's authority needs besides its tree. The zero value keeps nothing.
+type Options struct {
+	// Meters counts what guests hold, and Limits is what each root grant may hold; [meter.GrantLimits] has the defaults. If
+	// Meters is nil, Open makes one, which does not know what the system allows. A program that serves guests passes
+	// meter.NewHost(host.Limits()).
+	Meters *meter.Host
+	Limits meter.Limits
+	// DB keeps the grants. It is not closed with the host. Nil keeps them in memory.
+	DB *database.DB
+	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
+	Places Places
+}
 
-// New returns a host of tree, and takes over tree. Every root grant gets a meter of m,
-// with limits; [meter.GrantLimits] has the defaults. If m is nil, New makes one, which
-// does not know what the system allows. A program that serves guests passes
-// meter.NewHost(host.Limits()).
+// Places says what paths lead to, so that after a restart no grant leads to another store.
+type Places interface {
+	// Mounted returns what tells the stores that a grant on path reaches from others.
+	Mounted(path string) map[string]string
+	// Remains reports whether a grant on path still reaches the stores that it reached when Mounted returned then.
+	Remains(path string, then map[string]string) bool
+}
+
+// New returns a host of tree that keeps nothing, and takes over tree. m and limits are as in [Options].
 func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
-	if m == nil {
-		m = meter.NewHost(nil)
+	return Open(tree, Options{Meters: m, Limits: limits})
+}
+
+// Open returns a host of tree with the grants in o.DB, and takes over tree.
+func Open(tree vfs.Dir, o Options) *Host {
+	if o.Meters == nil {
+		o.Meters = meter.NewHost(nil)
 	}
-	h := &Host{root: tree, bulkhead: membrane.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry()}
+	h := &Host{
+		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, since: time.Now(),
+		db: o.DB, mine: o.DB == nil, loading: map[int64]*load{},
+		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
+	}
+	h.forgets.most = MaxGone
+	if h.mine {
+		h.db = database.Memory()
+	}
 	h.burials.done.L = &h.burials.mu
 	return h
 }
@@ -51,8 +94,8 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 var grantID = regexp.MustCompile(`^g[0-9]+$`)
 
 // Grant grants the node at path ("" for the whole tree) to guest, and returns the secret
-// that stands for it. It answers what [operator.ParseSubject] answers of guest, and what
-// walking to path answers.
+// that stands for it. The grant is durable when Grant returns. It answers what [operator.ParseSubject] answers of guest,
+// and what walking to path answers.
 func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (operator.Grant, [locator.SecretSize]byte, error) {
 	return h.GrantOn(ctx, guest, path, operator.Terms{ReadOnly: readOnly})
 }
@@ -63,95 +106,32 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	if err != nil {
 		return given, secret, err
 	}
-	// The view of the whole tree is not closed: that would close the tree, which the
-	// grants share, and the view holds nothing else. (A wrapper without Close would not
-	// do: a store moves nodes only to directories of its own.)
-	var node vfs.Node = membrane.Guarded(h.root, nil, membrane.Guard{Bulkhead: h.bulkhead})
-	if path != "" {
-		if node, err = vfs.Walk(ctx, node.(vfs.Dir), path); err != nil {
-			return given, secret, vfs.At(path, err)
-		}
-		defer node.Close()
+	node, release, err := h.walk(ctx, path)
+	if err != nil {
+		return given, secret, vfs.At(path, err)
 	}
+	defer release()
 	rights, err := t.Keep()
 	if err != nil {
 		return given, secret, vfs.At(path, err)
 	}
-	if rights != membrane.AllRights {
-		if node, err = membrane.Narrow(node, rights); err != nil {
-			return given, secret, vfs.At(path, err)
-		}
-		defer node.Close()
+	secret = locator.NewSecret()
+	r := row{name: subject.Name(), subject: subject, digest: digestOf(secret[:]), rights: rights, source: cmp.Or(t.Source, operator.ByOperator), uses: anyUses, limits: t.Limits}
+	if t.Uses > 0 {
+		r.uses = t.Uses
 	}
-	m := h.meters.Grant(subject.Name(), h.limits)
-	m.Set(t.Limits)
-	node, ctl, err := membrane.Revocable(node, m)
-	if err != nil {
-		m.End()
+	if err := h.place(ctx, &r, node); err != nil {
 		return given, secret, vfs.At(path, err)
 	}
-	g := &grant{Grant: operator.Grant{Guest: subject.Name(), Subject: subject, Path: path, Mode: operator.ModeOf(rights), Rights: rights, State: operator.Active}, node: node, meter: m}
-	g.control.Store(ctl)
-	g.root = g
-	made := g.mint()
-	if given, err = h.add(g); err != nil {
-		_ = ctl.Revoke() // nobody has used it
-		node.Close()
-		ctl.Release()
-		m.End()
+	g, err := h.build(&r, node, nil)
+	if err != nil {
+		return given, secret, vfs.At(path, err)
+	}
+	if err := h.admit(g, func(*database.Tx) error { return nil }); err != nil {
 		return given, secret, err
 	}
-	h.mourn(g, node)
-	return given, made, nil
+	return h.now(g), secret, nil
 }
-
-// add registers a grant. It answers stale once h is closed.
-func (h *Host) add(g *grant) (operator.Grant, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return operator.Grant{}, vfs.Errorf(vfs.Stale, "this host has ended and grants nothing any more")
-	}
-	h.registry.add(g)
-	return g.Grant, nil
-}
-
-// Restore returns a new reference to the node that a secret stands for, and the meter in
-// which its use counts. The secret is looked up by its digest, so the time that this
-// takes says nothing about how close to a right secret it was.
-func (h *Host) Restore(secret []byte) (vfs.Node, *meter.Meter, error) {
-	if len(secret) != locator.SecretSize { // its bytes are not read, however many there are
-		return nil, nil, errNoLocator
-	}
-	d := digest(sha256.Sum256(secret))
-	h.mu.Lock()
-	g := h.registry.byDigest[d]
-	var node vfs.Node
-	if g != nil {
-		node = g.node
-	}
-	h.mu.Unlock()
-	switch {
-	case g == nil:
-		return nil, nil, errNoLocator
-	case g.dead():
-		return nil, nil, g.end()
-	case node == nil:
-		return nil, nil, errUnmounted
-	}
-	n, err := vfs.Dup(node)
-	if err == nil {
-		return n, membrane.MeterOf(n), nil
-	}
-	if g.dead() {
-		err = g.end()
-	}
-	return nil, nil, err
-}
-
-var errNoLocator = vfs.Errorf(vfs.Denied, "this host did not make this locator; ask for another")
-
-var errUnmounted = vfs.Errorf(vfs.Stale, "the mount that this capability is for was unmounted; ask its giver for another")
 
 // Meters returns the meter.Host that has the meters of all grants.
 func (h *Host) Meters() *meter.Host { return h.meters }

@@ -44,13 +44,13 @@ func TestGrants(t *testing.T) {
 	if g != (operator.Grant{Guest: "agent", Subject: "agent-run:agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Rights: membrane.AllRights &^ membrane.ChangeRights}) {
 		t.Errorf("granted %+v", g)
 	}
-	n, _, err := h.Restore(secret)
+	n, _, err := h.Restore(t.Context(), secret)
 	ok(t, err)
 	_, err = n.(vfs.Dir).Create(t.Context(), "x")
 	is(t, "a change through a read-only grant", err, vfs.ReadOnly)
 	ok(t, n.Close())
 	ok(t, n.Close())
-	n, _, err = h.Restore(secret) // closing one reference leaves the others open
+	n, _, err = h.Restore(t.Context(), secret) // closing one reference leaves the others open
 	ok(t, err)
 	_, err = n.Stat(t.Context())
 	ok(t, err)
@@ -67,7 +67,7 @@ func TestGrants(t *testing.T) {
 		_, err = h.Grants(id, 1<<20)
 		is(t, "grants after what is no id", err, vfs.Invalid)
 	}
-	_, err = h.Meter("g7")
+	_, err = h.Meter(t.Context(), "g7")
 	is(t, "the meter of one that is not there", err, vfs.NotFound)
 	for _, path := range []string{"../a", "/a", "a/", "missing"} {
 		_, _, err := h.Grant(t.Context(), "x", path, false)
@@ -87,12 +87,12 @@ func TestMeters(t *testing.T) {
 	h := newHost(t, meter.Limits{meter.StoredNodes: 2})
 	_, one := grant(t, h, "one", "", false)
 	_, two := grant(t, h, "two", "", false)
-	n, _, err := h.Restore(one)
+	n, _, err := h.Restore(t.Context(), one)
 	ok(t, err)
-	shared, ctl, err := h.Share(n)
+	shared, ctl, err := h.Share(t.Context(), n)
 	ok(t, err)
 	defer ctl.Release()
-	m, _, err := h.Restore(shared)
+	m, _, err := h.Restore(t.Context(), shared)
 	ok(t, err)
 	for i, d := range []vfs.Node{m, n} {
 		_, err := d.(vfs.Dir).Create(t.Context(), fmt.Sprint(i))
@@ -108,7 +108,7 @@ func TestMeters(t *testing.T) {
 	if of := nodes(t, h, "g3"); of != 1 {
 		t.Errorf("what was shared from it uses %d nodes", of)
 	}
-	n, _, err = h.Restore(two)
+	n, _, err = h.Restore(t.Context(), two)
 	ok(t, err)
 	_, err = n.(vfs.Dir).Create(t.Context(), "more")
 	is(t, "the other's first", err, "")
@@ -117,7 +117,7 @@ func TestMeters(t *testing.T) {
 // nodes returns how many stored nodes the grant with that id uses.
 func nodes(t *testing.T, h *authority.Host, id string) int64 {
 	t.Helper()
-	m, err := h.Meter(id)
+	m, err := h.Meter(t.Context(), id)
 	ok(t, err)
 	return m.Used(meter.StoredNodes)
 }
@@ -129,10 +129,10 @@ func TestSharesAreBounded(t *testing.T) {
 	_, secret := grant(t, h, "agent", "a", false)
 	_, other := grant(t, h, "other", "a", false)
 	share := func(secret []byte) (shared []byte, ctl *membrane.Control, err error) {
-		n, _, err := h.Restore(secret)
+		n, _, err := h.Restore(t.Context(), secret)
 		ok(t, err)
 		defer n.Close()
-		return h.Share(n)
+		return h.Share(t.Context(), n)
 	}
 	all := 0
 	var last *membrane.Control
@@ -176,10 +176,10 @@ func TestSharedNames(t *testing.T) {
 	h := newHost(t, nil)
 	for range 2 {
 		_, secret := grant(t, h, "agent", "", false)
-		n, _, err := h.Restore(secret)
+		n, _, err := h.Restore(t.Context(), secret)
 		ok(t, err)
 		for range 2 {
-			_, ctl, err := h.Share(n)
+			_, ctl, err := h.Share(t.Context(), n)
 			ok(t, err)
 			ctl.Release()
 		}
@@ -219,9 +219,10 @@ func TestSharedNames(t *testing.T) {
 // Revoked grants are remembered, but only a limited number of them.
 func TestForget(t *testing.T) {
 	h := newHost(t, nil)
+	h.Remember(50)
 	_, kept := grant(t, h, "kept", "", false)
 	var first, last []byte
-	for i := range 2 * authority.MaxGone {
+	for i := range 200 {
 		g, secret := grant(t, h, "gone", "a", false)
 		if i == 0 {
 			first = secret
@@ -230,14 +231,15 @@ func TestForget(t *testing.T) {
 		_, err := h.Revoke(g.ID)
 		ok(t, err)
 	}
-	_, _, err := h.Restore(first)
+	ok(t, h.Forget())
+	_, _, err := h.Restore(t.Context(), first)
 	is(t, "one that is forgotten", err, vfs.Denied)
-	_, _, err = h.Restore(last)
+	_, _, err = h.Restore(t.Context(), last)
 	is(t, "one that is remembered", err, vfs.Revoked)
-	_, _, err = h.Restore(kept)
+	_, _, err = h.Restore(t.Context(), kept)
 	ok(t, err)
 	gs, err := h.Grants("", 1<<20)
-	if ok(t, err); len(gs) > authority.MaxGone+authority.MaxGone/4+2 {
+	if ok(t, err); len(gs) > 2*50+1 {
 		t.Errorf("%d grants are remembered", len(gs))
 	}
 }
@@ -246,12 +248,9 @@ func TestForget(t *testing.T) {
 // shares.
 func TestForgetOnlyOnesOwn(t *testing.T) {
 	h := newHost(t, nil)
+	h.Remember(50)
 	gone := func(secret []byte) (shared []byte) {
-		n, _, err := h.Restore(secret)
-		ok(t, err)
-		defer n.Close()
-		shared, ctl, err := h.Share(n)
-		ok(t, err)
+		shared, ctl := share(t, h, secret)
 		ok(t, ctl.Revoke())
 		ctl.Release()
 		return shared
@@ -260,12 +259,13 @@ func TestForgetOnlyOnesOwn(t *testing.T) {
 	_, busy := grant(t, h, "busy", "a", false)
 	remembered := gone(quiet)
 	first := gone(busy)
-	for range authority.MaxGone + authority.MaxGone/4 + 2 {
+	for range 200 {
 		gone(busy)
 	}
-	_, _, err := h.Restore(first)
+	ok(t, h.Forget())
+	_, _, err := h.Restore(t.Context(), first)
 	is(t, "the busy one's first", err, vfs.Denied)
-	_, _, err = h.Restore(remembered)
+	_, _, err = h.Restore(t.Context(), remembered)
 	is(t, "another's", err, vfs.Revoked)
 }
 
@@ -273,33 +273,34 @@ func TestForgetOnlyOnesOwn(t *testing.T) {
 func TestRevokedHoldsNothing(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", false)
-	m, err := h.Meter(g.ID)
+	m, err := h.Meter(t.Context(), g.ID)
 	ok(t, err)
 	before := m.Used(meter.Nodes)
-	n, _, err := h.Restore(secret)
+	n, _, err := h.Restore(t.Context(), secret)
 	ok(t, err)
 	for range 10 {
-		_, ctl, err := h.Share(n)
+		_, ctl, err := h.Share(t.Context(), n)
 		ok(t, err)
 		ok(t, ctl.Revoke())
 		ctl.Release()
 	}
 	ok(t, n.Close())
-	ok(t, h.Close()) // it waits
+	_, err = h.Revoke("agent")
+	ok(t, err)
+	h.WaitForBurials()
 	if after := m.Used(meter.Nodes); after != 0 || before == 0 {
 		t.Errorf("open before: %d, after: %d", before, after)
 	}
 	if parts := h.Meters().All().Parts(); len(parts) != 0 {
 		t.Errorf("%d meters are left", len(parts))
 	}
-	_, err = h.Meter(g.ID)
+	_, err = h.Meter(t.Context(), g.ID)
 	is(t, "the meter of what was revoked", err, vfs.Revoked)
 	_, err = h.SetLimits("agent", meter.Limits{meter.Nodes: 1})
 	is(t, "limits for what was revoked", err, vfs.Revoked)
+	ok(t, h.Close())
 	_, _, err = h.Grant(context.Background(), "late", "a", false)
-	if err == nil {
-		t.Error("a closed host grants")
-	}
+	is(t, "a grant of a closed host", err, vfs.Stale)
 }
 
 // A grant's own terms override the host's defaults, and can be changed.
@@ -309,7 +310,7 @@ func TestGrantOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _, err := h.Restore(secret[:])
+	n, _, err := h.Restore(t.Context(), secret[:])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,21 +25,21 @@ func BenchmarkAmongGrants(b *testing.B) {
 			})
 		}
 		run("restore", func() error {
-			n, _, err := h.Restore(secret)
+			n, _, err := h.Restore(b.Context(), secret)
 			ok(b, err)
 			return n.Close()
 		})
 		run("share", func() error {
-			n, _, err := h.Restore(secret)
+			n, _, err := h.Restore(b.Context(), secret)
 			ok(b, err)
-			_, ctl, err := h.Share(n)
+			_, ctl, err := h.Share(b.Context(), n)
 			ok(b, err)
 			ok(b, ctl.Revoke())
 			ctl.Release()
 			return n.Close()
 		})
 		run("lock", func() error { _, err := h.SetWritable(g.ID, false); return err })
-		run("meter", func() error { _, err := h.Meter(g.ID); return err })
+		run("meter", func() error { _, err := h.Meter(b.Context(), g.ID); return err })
 		ok(b, h.Close())
 	}
 }
@@ -47,11 +47,11 @@ func BenchmarkAmongGrants(b *testing.B) {
 // fill gives guest a grant with the most shares that it may have.
 func fill(b *testing.B, h *authority.Host, guest string) {
 	_, secret := grant(b, h, guest, "a", false)
-	n, _, err := h.Restore(secret)
+	n, _, err := h.Restore(b.Context(), secret)
 	ok(b, err)
 	defer n.Close()
 	for range meter.GrantLimits()[meter.Shares] {
-		_, ctl, err := h.Share(n)
+		_, ctl, err := h.Share(b.Context(), n)
 		ok(b, err)
 		ctl.Release()
 	}

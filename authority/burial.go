@@ -2,67 +2,64 @@ package authority
 
 import (
 	"errors"
-	"strings"
 	"sync"
 
-	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
 
-// mourn watches g, whose node is node. When g ends, it is counted as ended and buried.
-// h.mu must not be held, since a guest may hold the locks of the gates.
+// mourn watches g, whose node is node. When g ends, or its tree is unmounted, it cannot be restored any more as it
+// is, and is buried. h.mu must not be held, since a guest may hold the locks of the gates.
 func (h *Host) mourn(g *grant, node vfs.Node) {
 	stop := membrane.OnRevoke(node, func(error) {
-		h.end(g)
-		h.burials.Go(func() { h.bury(g) })
+		closing := h.take(g)
+		g.giveBack()
+		h.burials.Go(func() { h.bury(g, closing) })
 	})
 	h.mu.Lock()
-	buried := g.node == nil
-	if !buried {
+	ended := g.node == nil
+	if !ended {
 		g.unwatch = stop
 	}
 	h.mu.Unlock()
-	if buried {
+	if ended {
 		stop()
+	}
+}
+
+// take takes from g what restores it, and returns what closes that.
+func (h *Host) take(g *grant) (closing func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	node, stop := g.node, g.unwatch
+	g.node, g.unwatch = nil, nil
+	return func() {
+		if node != nil {
+			node.Close()
+		}
+		if stop != nil {
+			stop()
+		}
 	}
 }
 
 // bury releases what a grant holds that was revoked, has expired, or whose tree was
 // unmounted. It waits until no change through the grant is under way. Afterwards only
-// what Grants lists and what the locator answers is left. If a change is stuck, the rest
-// remains until somebody revokes again.
-func (h *Host) bury(g *grant) {
-	ctl := g.control.Load()
-	if ctl == nil {
+// the row is left. If a change is stuck, the rest remains until somebody revokes again.
+func (h *Host) bury(g *grant, closing func()) {
+	err := g.control.Drain()
+	closing()
+	if err != nil {
 		return
 	}
-	err := ctl.Drain()
 	h.mu.Lock()
-	node, stop := g.node, g.unwatch
-	g.node = nil
-	g.unwatch = nil
-	var m *meter.Meter
-	// Unless it has ended, only the tree was unmounted, and the grant can still be revoked. Another bury may have
-	// come first: who sees that control is nil reads ended without a lock.
-	if err == nil && ctl.Ended() != nil && g.control.Load() != nil {
-		g.Path = brief(g.Path)
-		g.ended = ctl.Ended()
-		g.control.Store(nil)
-		m = h.registry.unmeter(g)
-	}
+	last := !g.buried
+	g.buried = true
+	h.residents.remove(g)
 	h.mu.Unlock()
-	if m != nil {
-		m.End()
-	}
-	if node != nil {
-		node.Close()
-	}
-	if stop != nil {
-		stop()
-	}
-	if err == nil {
-		ctl.Release()
+	if last {
+		g.control.Release()
+		g.meter.End()
 	}
 }
 
@@ -99,42 +96,26 @@ func (b *burials) Wait() {
 	}
 }
 
-// maxBrief is the most bytes remembered of the path of an ended grant.
-const maxBrief = 128
-
-// brief returns a copy of path, cut after maxBrief bytes. Since it is a copy, it does not
-// keep a longer string alive.
-func brief(path string) string {
-	if len(path) > maxBrief {
-		return path[:maxBrief] + "…"
-	}
-	return strings.Clone(path)
-}
-
-// revoke revokes g and waits as [membrane.Gate.Revoke] does.
-func (h *Host) revoke(g *grant) error {
-	ctl := g.control.Load()
-	if ctl == nil {
-		return nil
-	}
-	err := ctl.Revoke()
-	if err == nil {
-		h.burials.Go(func() { h.bury(g) }) // an earlier bury may have left something because of a stuck change
-	}
-	return err
-}
-
-// Close revokes every grant and closes the tree. Afterwards Grant answers stale.
+// Close ends every use of every grant and closes the tree. The grants are not revoked. Afterwards Grant answers stale.
 func (h *Host) Close() error {
+	var all []*grant
 	h.mu.Lock()
 	h.closed = true
-	h.mu.Unlock()
-	var gs []*grant
-	h.each(0, func(g *grant) bool {
-		gs = append(gs, g)
+	h.residents.byID.Scan(func(_ int64, g *grant) bool {
+		all = append(all, g)
 		return true
 	})
-	err := all(gs, h.revoke)
+	h.mu.Unlock()
+	errs := make([]error, len(all)+2)
+	var ends sync.WaitGroup
+	for i, g := range all {
+		ends.Go(func() { errs[i] = g.control.End() })
+	}
+	ends.Wait()
 	h.burials.Wait()
-	return errors.Join(err, h.root.Close())
+	errs[len(all)] = h.root.Close()
+	if h.mine {
+		errs[len(all)+1] = h.db.Close()
+	}
+	return errors.Join(errs...)
 }

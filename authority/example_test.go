@@ -29,7 +29,7 @@ func Example() {
 	}
 	fmt.Println(given.ID, given.Guest, given.Path, given.Mode)
 
-	node, m, err := host.Restore(secret[:])
+	node, m, err := host.Restore(ctx, secret[:])
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func Example() {
 	}
 	_, err = docs.Stat(ctx)
 	fmt.Println(vfs.CodeOf(err))
-	_, _, err = host.Restore(secret[:])
+	_, _, err = host.Restore(ctx, secret[:])
 	fmt.Println(vfs.CodeOf(err))
 	// Output:
 	// g1 reviewer docs read-write

@@ -1,12 +1,22 @@
 package authority
 
+import "capd/database"
+
 // WaitForBurials waits until what was revoked has let go of what it held.
 func (h *Host) WaitForBurials() { h.burials.Wait() }
 
-// Filed returns how many entries each index of the registry has.
-func (h *Host) Filed() (digests, grants, guests int) {
+// Remember makes h remember only the last n of what has ended.
+func (h *Host) Remember(n int) { h.forgets.most = n }
+
+// Forget makes what is to be forgotten forgotten.
+func (h *Host) Forget() error {
+	return h.db.Write(func(*database.Tx) error { return nil }) // what was queued before is written with it
+}
+
+// Residents returns how many entries each index of the resident grants has.
+func (h *Host) Residents() (ids, digests, meters int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := &h.registry
-	return len(r.byDigest), r.byOrder.Len(), len(r.guests)
+	r := &h.residents
+	return r.byID.Len(), len(r.byDigest), len(r.byMeter)
 }

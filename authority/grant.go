@@ -1,64 +1,93 @@
 package authority
 
 import (
-	"crypto/sha256"
+	"strconv"
 	"sync/atomic"
 
-	"capd/locator"
+	"github.com/tidwall/btree"
+
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
 
+// grant is a resident grant or share.
 type grant struct {
-	operator.Grant
-	digest  digest
-	node    vfs.Node                         // what the locator restores; nil once it has ended
-	control atomic.Pointer[membrane.Control] // nil once the grant is buried
-	ended   error                            // set before control is nil: what every call through the grant answers
-	unwatch func()
-	root    *grant // g itself, unless g is a share
-	order   uint64 // its id's number
-	holder  *guest
-	meter   *meter.Meter // in which its use counts; nil once the grant is buried
-	giver   *meter.Meter // of a share: the meter from which it was shared
+	row
+	parent  *grant // of a share
+	control *membrane.Control
+	meter   *meter.Meter // in which its use counts
+	giver   *meter.Meter // of a share: the meter from which it was shared, where it counts as one share
+	given   atomic.Bool  // it does not count there any more
 
-	// Of a root grant: the shares that came from it. Host.mu guards them.
-	gone      []*grant // ended and remembered shares, the first to end first
-	forgotten bool     // the root grant itself is forgotten
+	// Host.mu guards these.
+	node    vfs.Node // what the locator restores; nil once it has ended or its tree was unmounted
+	unwatch func()
+	buried  bool
+	seen    int64 // when its last use was kept, in milliseconds since 1970
 }
 
 // shared reports whether g is a share.
-func (g *grant) shared() bool { return g.root != g }
+func (g *grant) shared() bool { return g.parent != nil }
 
-// mint makes the secret that stands for g, and keeps its digest in g.
-func (g *grant) mint() [locator.SecretSize]byte {
-	secret := locator.NewSecret()
-	g.digest = sha256.Sum256(secret[:])
-	return secret
-}
+// end returns what every call through g answers once g was revoked or has expired. Before that it returns nil.
+func (g *grant) end() error { return g.control.Ended() }
 
-// dead reports whether g has ended. It does not wait.
-func (g *grant) dead() bool { return g.end() != nil }
-
-// end returns what every call through g answers once g was revoked, has expired, or its
-// tree was unmounted. Before that it returns nil. It does not wait.
-func (g *grant) end() error {
-	if ctl := g.control.Load(); ctl != nil {
-		return ctl.Ended()
-	}
-	return g.ended
-}
-
-// now returns the grant with its present state. h.mu is held.
-func (g *grant) now() operator.Grant {
-	out := g.Grant
-	switch {
-	case g.dead():
-		out.State = operator.Revoked
-	case g.control.Load().Locked():
+// now returns g as it is now.
+func (h *Host) now(g *grant) operator.Grant {
+	out := g.described()
+	if g.control.Locked() {
 		out.State = operator.Locked
 	}
+	if g.end() != nil {
+		out.State = operator.Revoked
+	}
 	return out
+}
+
+// described returns what the row alone says.
+func (r *row) described() operator.Grant {
+	out := operator.Grant{Guest: r.name, Subject: r.subject, ID: idText(r.id), Path: r.path, Mode: operator.ModeOf(r.rights), Rights: r.rights, State: operator.Active}
+	if r.parent != 0 {
+		out.Parent = idText(r.parent)
+	}
+	if r.ended != "" {
+		out.State = operator.Revoked
+	}
+	return out
+}
+
+func idText(id int64) string { return "g" + strconv.FormatInt(id, 10) }
+
+// residents indexes the resident grants. Host.mu guards it.
+type residents struct {
+	byID     *btree.Map[int64, *grant]
+	byDigest map[digest]*grant
+	byMeter  map[*meter.Meter]*grant
+}
+
+func (r *residents) add(g *grant) {
+	r.byID.Set(g.id, g)
+	r.byDigest[g.digest] = g
+	r.byMeter[g.meter] = g
+}
+
+// remove removes g, unless another has taken its place.
+func (r *residents) remove(g *grant) {
+	if at, _ := r.byID.Get(g.id); at == g {
+		r.byID.Delete(g.id)
+	}
+	if r.byDigest[g.digest] == g {
+		delete(r.byDigest, g.digest)
+	}
+	delete(r.byMeter, g.meter)
+}
+
+// resident returns the resident grant with that id, or nil.
+func (h *Host) resident(id int64) *grant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g, _ := h.residents.byID.Get(id)
+	return g
 }

@@ -1,8 +1,13 @@
 package authority
 
 import (
+	"context"
+	"strconv"
+
+	"capd/database"
 	"capd/meter"
 	"capd/operator"
+	"capd/vfs"
 )
 
 // Metered is a grant and the meter in which its use counts.
@@ -11,72 +16,107 @@ type Metered struct {
 	Meter *meter.Meter
 }
 
-// Metered returns at most max grants that may hold something, oldest first, as Grants
-// does. A revoked grant is included while something that it held is left.
-func (h *Host) Metered(after string, max int) ([]Metered, error) {
-	return listed(h, after, max, func(g *grant) (Metered, bool) { return Metered{g.now(), g.meter}, g.meter != nil })
-}
-
-// Grants returns at most max grants, oldest first. It begins after the grant with the id
-// after, which may be forgotten by now, or with the first for "". It answers invalid if
-// after is no id, and notFound if no grant ever had that id.
-func (h *Host) Grants(after string, max int) ([]operator.Grant, error) {
-	return listed(h, after, max, func(g *grant) (operator.Grant, bool) { return g.now(), true })
-}
-
-// listed returns what of returns for the grants after one, without those that it leaves out. h.mu is held
-// when of is called.
-func listed[T any](h *Host, after string, max int, of func(*grant) (T, bool)) (out []T, err error) {
-	order, err := h.orderAfter(after)
+// Metered returns at most max resident grants, oldest first; others hold nothing. It begins after the grant with the id after, as
+// Grants does. A revoked grant is included while something that it held is left.
+func (h *Host) Metered(after string, max int) (out []Metered, err error) {
+	last, err := h.after(after)
 	if err != nil {
 		return nil, err
 	}
-	h.each(order, func(g *grant) bool {
-		if one, ok := of(g); ok {
-			out = append(out, one)
-		}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.residents.byID.Ascend(last+1, func(_ int64, g *grant) bool {
+		out = append(out, Metered{h.now(g), g.meter})
 		return len(out) < max
 	})
 	return out, nil
 }
 
-// orderAfter returns the order of the grant with that id, or 0 for "".
-func (h *Host) orderAfter(id string) (order uint64, err error) {
+// page is how many rows one read takes.
+const page = 4096
+
+// Grants returns at most max grants, oldest first. It begins after the grant with the id
+// after, which may be forgotten by now, or with the first for "". It answers invalid if
+// after is no id, and notFound if no grant ever had that id.
+func (h *Host) Grants(after string, max int) (out []operator.Grant, err error) {
+	last, err := h.after(after)
+	if err != nil {
+		return nil, err
+	}
+	for len(out) < max {
+		n := min(page, max-len(out))
+		some, at, err := h.listed(last, n)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, some...); len(some) < n {
+			break
+		}
+		last = at
+	}
+	return out, nil
+}
+
+// listed returns at most max grants after the one with the id last, and the id of the last of them.
+func (h *Host) listed(last int64, max int) (out []operator.Grant, at int64, err error) {
+	err = h.db.Read(context.Background(), func(rows *database.Rows) error {
+		all, err := scanAll(rows, columns+"WHERE id>? ORDER BY id LIMIT ?", last, max)
+		if err != nil {
+			return err
+		}
+		out = nil
+		for _, r := range all {
+			out, at = append(out, r.described()), r.id
+		}
+		return lockedIn(rows, last, at, out)
+	})
+	return out, at, err
+}
+
+// lockedIn marks those of some that are locked, or shared from one that is. Their ids are above last and at most at.
+func lockedIn(rows *database.Rows, last, at int64, some []operator.Grant) error {
+	locked, err := ids(rows, `WITH RECURSIVE locked(id) AS (
+		SELECT grant_id FROM gates WHERE path=x'' AND refuses&2
+		UNION SELECT g.id FROM grants g JOIN locked ON g.parent=locked.id) SELECT id FROM locked WHERE id>? AND id<=?`, last, at)
+	if err != nil {
+		return err
+	}
+	is := map[string]bool{}
+	for _, id := range locked {
+		is[idText(id)] = true
+	}
+	for i := range some {
+		if g := &some[i]; g.State == operator.Active && is[g.ID] {
+			g.State = operator.Locked
+		}
+	}
+	return nil
+}
+
+// after returns the number of the grant with that id, or 0 for "".
+func (h *Host) after(id string) (n int64, err error) {
 	if id == "" {
 		return 0, nil
 	}
-	if order, err = orderOf(id); err != nil {
+	if n, err = numberOf(id); err != nil {
 		return 0, err
 	}
-	h.mu.Lock()
-	last := h.registry.lastID
-	h.mu.Unlock()
-	if order > last {
-		return 0, errNoGrant
+	var last int64
+	err = h.db.Read(context.Background(), func(rows *database.Rows) error {
+		return rows.Row("SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name='grants'), 0)").Scan(&last)
+	})
+	if err == nil && n > last {
+		err = errNoGrant
 	}
-	return order, nil
+	return n, err
 }
 
-// few is how many grants are visited under one hold of the host's lock.
-const few = 256
-
-// each calls f for every grant after the one with that order, oldest first, until f
-// returns false. h.mu is held while f runs. It is released after every few grants, so
-// grants that are added or forgotten meanwhile may be missed.
-func (h *Host) each(order uint64, f func(*grant) bool) {
-	for more := true; more; {
-		order, more = h.eachOfFew(order, f)
-	}
-}
-
-func (h *Host) eachOfFew(order uint64, f func(*grant) bool) (last uint64, more bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	gs := h.registry.after(order, few)
-	for _, g := range gs {
-		if order = g.order; !f(g) {
-			return order, false
+// numberOf returns the number in an id. It answers invalid if id is no id.
+func numberOf(id string) (int64, error) {
+	if grantID.MatchString(id) {
+		if n, err := strconv.ParseInt(id[1:], 10, 64); err == nil {
+			return n, nil
 		}
 	}
-	return order, len(gs) == few
+	return 0, vfs.Errorf(vfs.Invalid, "a grant's id is g and a number")
 }

@@ -1,75 +1,119 @@
 package authority
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"time"
 
+	"capd/database"
+	"capd/locator"
 	"capd/meter"
-	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
 
 // Share mints a secret for n, which a guest of this host holds. The share has exactly n's
-// rights, and ends when the grant that n came from ends. Its use counts in a part of the
+// rights, and ends when the grant that n came from ends. It is durable when Share returns. Its use counts in a part of the
 // sharer's meter. The control belongs to the sharer, who can take the share back. Share
 // answers invalid for a node of another host, and limit when the share would be nested
 // too deep or one too many.
-func (h *Host) Share(n vfs.Node) ([]byte, *membrane.Control, error) {
+func (h *Host) Share(ctx context.Context, n vfs.Node) ([]byte, *membrane.Control, error) {
 	of := membrane.MeterOf(n)
-	if of == nil {
+	h.mu.Lock()
+	from := h.residents.byMeter[of]
+	h.mu.Unlock()
+	switch {
+	case of == nil:
 		return nil, nil, errForeign
-	}
-	if of.Depth() >= meter.MaxDepth {
+	case from == nil: // it was revoked and let go of meanwhile, or is of another host
+		return nil, nil, cmp.Or(ended(n), errForeign)
+	case of.Depth() >= meter.MaxDepth:
 		return nil, nil, errDeep
 	}
-	part := of.Part(of.Name())
-	node, ctl, err := membrane.Revocable(n, part)
-	if err != nil {
-		part.End()
+	secret := locator.NewSecret()
+	r := row{parent: from.id, top: from.id, subject: from.subject, digest: digestOf(secret[:]), rights: from.rights, source: from.source, uses: anyUses}
+	if from.top != 0 {
+		r.top = from.top
+	}
+	if place, ok := membrane.PlaceOf(n); ok {
+		r.rights &= place.Rights
+	}
+	if err := h.place(ctx, &r, n); err != nil {
 		return nil, nil, err
 	}
-	revoker, err := ctl.ForGuest()
-	if err == nil {
-		var g *grant
-		var secret []byte
-		if g, secret, err = h.share(node, ctl, of, part); err == nil {
-			h.mourn(g, node)
-			return secret, revoker, nil
-		}
-		revoker.Release()
-	}
-	node.Close()
-	ctl.Release()
-	part.End()
-	return nil, nil, err
+	ctl, err := h.share(n, &r, from)
+	return secret[:], ctl, err
 }
 
 var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share with fewer shares above it", meter.MaxDepth)
 
 var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 
-// share registers a share of the grant or share whose meter is of. It counts as a live
-// share there.
-func (h *Host) share(node vfs.Node, ctl *membrane.Control, of, part *meter.Meter) (*grant, []byte, error) {
-	place, _ := membrane.PlaceOf(node)
-	g := &grant{Grant: operator.Grant{Path: place.Path, Mode: operator.ModeOf(place.Rights), Rights: place.Rights, State: operator.Active}, node: node, meter: part, giver: of}
-	g.control.Store(ctl)
-	secret := g.mint()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	parent := h.registry.byMeter[of]
-	if parent == nil { // the parent was buried meanwhile
-		if err := ctl.Ended(); err != nil {
-			return nil, nil, err
-		}
-		return nil, nil, errForeign
+// ended returns why n's capability has ended, or nil.
+func ended(n vfs.Node) error {
+	again, err := vfs.Dup(n)
+	if err == nil {
+		again.Close()
 	}
-	if err := membrane.Take(of, meter.Shares, 1); err != nil {
-		return nil, nil, err
+	return err
+}
+
+// share makes the share r of n, which came from a grant or share. It counts as a live share there.
+func (h *Host) share(n vfs.Node, r *row, from *grant) (*membrane.Control, error) {
+	if err := membrane.Take(from.meter, meter.Shares, 1); err != nil {
+		return nil, err
 	}
-	g.Subject, g.Parent, g.root = parent.Subject, parent.ID, parent.root
-	parent.holder.shared++ // the guest's, who may hold several grants
-	g.Guest = fmt.Sprintf("%s/%d", parent.Guest, parent.holder.shared)
-	h.registry.add(g)
-	return g, secret[:], nil
+	g, err := h.build(r, n, from)
+	if err != nil {
+		from.meter.Give(meter.Shares, 1)
+		return nil, err
+	}
+	revoker, err := g.control.ForGuest()
+	if err != nil {
+		h.discard(g)
+		return nil, err
+	}
+	if err = h.admit(g, func(tx *database.Tx) error { return number(tx, g, from) }); err != nil {
+		revoker.Release()
+		return nil, err
+	}
+	return revoker, nil
+}
+
+// seriesOf returns the name under which the shares of from are counted.
+func seriesOf(from *grant) string {
+	if from.shared() {
+		return from.name
+	}
+	return string(from.subject)
+}
+
+// number names the share g. It answers revoked if from has ended, and limit if too many shares of the root grant are live,
+// resident or not.
+func number(tx *database.Tx, g, from *grant) error {
+	now, err := find(&tx.Rows, byID, from.id)
+	if err == nil {
+		err = now.end()
+	}
+	if err != nil {
+		return err
+	}
+	var live int64
+	if err := tx.Row("SELECT count(*) FROM grants WHERE top=? AND ended IS NULL", g.top).Scan(&live); err != nil {
+		return err
+	}
+	if most := from.meter.Grant().Limit(meter.Shares); most > 0 && live >= most {
+		return vfs.Errorf(vfs.Limit, "%d shares of this grant are live, some of them from before the host was started again (limit shares); take some back", live)
+	}
+	// The shares of all grants of one name are numbered in one series.
+	if _, err := tx.Exec("INSERT INTO subjects(name, shared, made) VALUES(?, 1, ?) ON CONFLICT DO UPDATE SET shared=shared+1", seriesOf(from), time.Now().UnixMilli()); err != nil {
+		return err
+	}
+	var n int64
+	if err := tx.Row("SELECT shared FROM subjects WHERE name=?", seriesOf(from)).Scan(&n); err != nil {
+		return err
+	}
+	g.name = fmt.Sprintf("%s/%d", from.name, n)
+	return nil
 }

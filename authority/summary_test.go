@@ -11,15 +11,15 @@ import (
 func TestSummary(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", false)
-	n, _, err := h.Restore(secret)
+	n, _, err := h.Restore(t.Context(), secret)
 	ok(t, err)
-	_, ctl, err := h.Share(n)
+	_, ctl, err := h.Share(t.Context(), n)
 	ok(t, err)
 	defer ctl.Release()
-	m, err := h.Meter(g.ID)
+	m, err := h.Meter(t.Context(), g.ID)
 	ok(t, err)
 	used := m.Used(meter.Nodes)
-	if s := h.Summary(); s.Grants != 2 || s.Since.IsZero() {
+	if s, err := h.Summary(); err != nil || s.Grants != 2 || s.Since.IsZero() {
 		t.Errorf("the summary is %+v", s)
 	}
 	if all := h.Meters().All().Used(meter.Nodes); all != used || used == 0 {
@@ -27,7 +27,7 @@ func TestSummary(t *testing.T) {
 	}
 	_, err = h.Revoke(g.ID)
 	ok(t, err)
-	if s := h.Summary(); s.Grants != 0 {
+	if s, err := h.Summary(); err != nil || s.Grants != 0 {
 		t.Errorf("%d grants after a revoke", s.Grants)
 	}
 	ok(t, n.Close())

@@ -73,9 +73,9 @@ func TestMoveBetweenGrants(t *testing.T) {
 	session := s.session(t)
 	a, b := restore(ctx, session, one.Secret[:]), restore(ctx, session, two.Secret[:]) // not waited for
 	ok(t, move(t, a, "f", b, "moved"))
-	u1, err := s.Authority.Meter(g1.ID)
+	u1, err := s.Authority.Meter(t.Context(), g1.ID)
 	ok(t, err)
-	u2, err := s.Authority.Meter(g2.ID)
+	u2, err := s.Authority.Meter(t.Context(), g2.ID)
 	ok(t, err)
 	for _, k := range []meter.Kind{meter.StoredNodes, meter.StoredBytes} {
 		if of, has := u1.Used(k), u2.Used(k); of != 0 || has != 1 {

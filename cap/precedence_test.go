@@ -110,7 +110,7 @@ func TestPrecedence(t *testing.T) {
 		for _, c := range []*vat.Cap{d.Cap(), f.Cap()} {
 			ok(t, c.Settle(ctx))
 		}
-		ctl, err := s.Authority.Control(g.ID)
+		ctl, err := s.Authority.Control(t.Context(), g.ID)
 		ok(t, err)
 		defer ctl.Release()
 		if st.unreadable {

@@ -32,7 +32,7 @@ func TestNothingIsLeft(t *testing.T) {
 			_, err := root.Stat(t.Context())
 			ok(t, err)
 			now := func() usage {
-				used, err := s.Authority.Meter(id)
+				used, err := s.Authority.Meter(t.Context(), id)
 				ok(t, err)
 				u := usage{goroutines: runtime.NumGoroutine(), descriptors: openDescriptors(), guest: c.Stats(), open: used.Used(meter.Nodes)}
 				for _, st := range s.Server.Stats() { // of one connection, or of none
@@ -69,7 +69,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			comesBackTo("closed", before)
 
-			m, err := s.Authority.Meter(id)
+			m, err := s.Authority.Meter(t.Context(), id)
 			ok(t, err)
 			fresh := m.Used(meter.Nodes)
 			other := dial(t, loc)

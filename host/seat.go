@@ -2,11 +2,13 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"slices"
 	"syscall"
 	"time"
 
+	"capd/authority"
 	"capd/cap/session"
 	"capd/cap/wire"
 	"capd/meter"
@@ -184,8 +186,14 @@ func (t *seat) leave() {
 }
 
 // Restore implements session.Grants.
-func (t *seat) Restore(secret []byte) (vfs.Node, error) {
-	n, m, err := t.s.host.Restore(secret)
+func (t *seat) Restore(ctx context.Context, secret []byte, wait bool) (vfs.Node, error) {
+	n, m, err := t.s.host.TryRestore(secret)
+	if err == authority.ErrWouldWait {
+		if !wait {
+			return nil, vat.ErrWouldBlock
+		}
+		n, m, err = t.s.host.Restore(ctx, secret)
+	}
 	if err != nil {
 		t.fail()
 		return nil, err
@@ -340,7 +348,9 @@ func (t *seat) end(why error) {
 }
 
 // Share implements session.Grants.
-func (t *seat) Share(n vfs.Node) ([]byte, *membrane.Control, error) { return t.s.host.Share(n) }
+func (t *seat) Share(ctx context.Context, n vfs.Node) ([]byte, *membrane.Control, error) {
+	return t.s.host.Share(ctx, n)
+}
 
 // socketBelow returns the innermost connection under nc, as the socket under TLS.
 func socketBelow(nc net.Conn) net.Conn {

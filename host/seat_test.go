@@ -217,7 +217,7 @@ func TestRevokedConnectionsEnd(t *testing.T) {
 		ok(t, err)
 		conns, dirs = append(conns, c), append(dirs, n.(*client.Dir))
 	}
-	m, err := a.Meter("g1")
+	m, err := a.Meter(t.Context(), "g1")
 	ok(t, err)
 	begun := time.Now()
 	_, err = a.Revoke("agent")
@@ -261,7 +261,7 @@ func TestRevokedInPart(t *testing.T) {
 			_, secret, err := a.Grant(t.Context(), name, "", false)
 			ok(t, err)
 			secrets[name] = secret[:]
-			meters[name], err = a.Meter(fmt.Sprintf("g%d", i+1))
+			meters[name], err = a.Meter(t.Context(), fmt.Sprintf("g%d", i+1))
 			ok(t, err)
 		}
 		used := func(name string) int64 { return meters[name].Turns()[meter.Light].Given }

@@ -169,7 +169,7 @@ func TestCloseInHandshake(t *testing.T) {
 // Guests over TLS are counted as all others are.
 func TestTLSGuestsAreCounted(t *testing.T) {
 	s, _, loc := startTLS(t, host.Options{})
-	m, err := s.Authority().Meter("g1")
+	m, err := s.Authority().Meter(t.Context(), "g1")
 	ok(t, err)
 	m.Set(meter.Limits{meter.Connections: 1})
 	c, err := client.Dial(t.Context(), loc.String())

@@ -46,6 +46,8 @@ type Terms struct {
 	ReadOnly bool            // without the rights to write, delete and move
 	Rights   membrane.Rights // which rights to give; 0 means all
 	Limits   meter.Limits    // the default of each limit is the host's
+	Uses     int64           // how often it can be restored; 0 is any number
+	Source   string          // who granted; "" is ByOperator
 }
 
 // Keep returns the rights that are given on t. It answers invalid if there are none.
@@ -67,3 +69,10 @@ func ModeOf(r membrane.Rights) Mode {
 	}
 	return ReadWrite
 }
+
+// Who granted.
+const (
+	ByOperator = "operator" // somebody at the console, or a program that is a host
+	ByServe    = "serve"    // capd serve, to its first guest
+	ByConfig   = "config"   // the configuration
+)

@@ -100,7 +100,8 @@ interface Session {
 
   restore @0 (secret :Data) -> (ref :Ref);
   # Returns the capability for a locator's secret (32 bytes). denied: the secret was never given out, is not 32 bytes, or
-  # belongs to another host. revoked, expired: it is no longer valid. The time of an answer does not show which.
+  # belongs to another host. revoked, expired: it is no longer valid. The time of an answer does not show which. stale:
+  # what it leads to was moved, replaced or unmounted; the secret works again when that is back.
 
   share @1 (ref :Ref) -> (secret :Data, revoker :Revoker);
   # Makes a new secret (32 bytes) for a capability of this connection. The secret has exactly the rights of the

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"reflect"
 	"testing"
 
 	"capd/backend/memory"
 	"capd/server"
 	"capd/vfs"
-	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -73,12 +71,12 @@ func TestPhases(t *testing.T) {
 
 	s.Mounts = s.Mounts[:1]
 	check.OK(t, s.Start(t.Context()))
-	g, err := s.Grant(t.Context(), server.Guest{Name: "guest"})
+	_, err := s.Grant(t.Context(), server.Guest{Name: "guest"})
 	check.OK(t, err)
 	check.OK(t, s.Close())
 	requireAll(t, s, vfs.Stale)
-	if got, want := s.Grants(), ([]server.Grant{{Guest: "guest", Subject: "agent-run:guest", ID: g.ID, Mode: "read-write", State: "revoked", Rights: membrane.AllRights}}); !reflect.DeepEqual(got, want) {
-		t.Fatalf("%v, want %v", got, want)
+	if got := s.Grants(); len(got) != 0 {
+		t.Fatalf("a host that has ended has grants: %v", got)
 	}
 	if err := s.Serve(t.Context()); err != nil {
 		t.Fatalf("it has ended already: %v", err)
@@ -162,7 +160,7 @@ func TestNilContext(t *testing.T) {
 	check.OK(t, s.Close())
 }
 
-// A host that was closed leaves a state directory in which the next can begin. Two hosts can be in one process.
+// A host that was closed leaves a state directory in which the next can begin, with the grants. Two hosts can be in one process.
 func TestRestart(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	started(t, &server.Server{Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}) // beside it
@@ -175,9 +173,7 @@ func TestRestart(t *testing.T) {
 		check.OK(t, err)
 		check.OK(t, stat(ctx, g.Locator))
 		for _, locator := range old {
-			if err := stat(ctx, locator); !errors.Is(err, vfs.Denied) {
-				t.Fatalf("%v, want %v", err, vfs.Denied)
-			}
+			check.OK(t, stat(ctx, locator))
 		}
 		old = append(old, g.Locator)
 		end()

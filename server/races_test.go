@@ -169,9 +169,10 @@ func TestStartAtOnce(t *testing.T) {
 	}
 }
 
-// What is mounted at the path of a grant later is not what was granted.
-func TestGrantEndsWithItsMount(t *testing.T) {
-	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "a/m", URL: "memory:"}}})
+// What is mounted at the path of a grant later is not what was granted, unless it is the same directory.
+func TestGrantWaitsForItsMount(t *testing.T) {
+	granted, other := "physical:"+t.TempDir(), "physical:"+t.TempDir()
+	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "a/m", URL: granted}}})
 	in, err := s.Grant(t.Context(), server.Guest{Name: "in", Path: "a/m"})
 	check.OK(t, err)
 	above, err := s.Grant(t.Context(), server.Guest{Name: "above", Path: "a"})
@@ -179,23 +180,28 @@ func TestGrantEndsWithItsMount(t *testing.T) {
 	held := holder(t, in.Locator)
 	_, err = held.Put(t.Context(), "f", strings.NewReader("old"), vfs.If{})
 	check.OK(t, err)
-	check.OK(t, s.Unmount(t.Context(), "a/m"))
-	check.OK(t, s.Mount(t.Context(), server.Mount{Path: "a/m", URL: "memory:"}))
-	_, err = holder(t, above.Locator).Put(t.Context(), "m/f", strings.NewReader("new"), vfs.If{})
-	check.OK(t, err)
-	for _, d := range []*client.Dir{held, holder(t, in.Locator)} {
-		_, _, err = d.OpenFile("f").ReadText(t.Context())
-		if !errors.Is(err, vfs.Stale) {
-			t.Fatalf("%v, want %v", err, vfs.Stale)
-		}
-		_, err = d.Put(t.Context(), "f", strings.NewReader("mine"), vfs.If{})
-		if !errors.Is(err, vfs.Stale) {
-			t.Fatalf("%v, want %v", err, vfs.Stale)
+	remount := func(url string) {
+		check.OK(t, s.Unmount(t.Context(), "a/m"))
+		check.OK(t, s.Mount(t.Context(), server.Mount{Path: "a/m", URL: url}))
+	}
+	remount(other)
+	for what, locator := range map[string]string{"in": in.Locator, "above": above.Locator} {
+		if err := stat(t.Context(), locator); (what == "in") != errors.Is(err, vfs.Stale) {
+			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	text, _, err := holder(t, above.Locator).OpenFile("m/f").ReadText(t.Context())
+	_, err = held.Put(t.Context(), "f", strings.NewReader("mine"), vfs.If{})
+	if !errors.Is(err, vfs.Stale) {
+		t.Fatalf("%v, want %v", err, vfs.Stale)
+	}
+	remount(granted)
+	text, _, err := holder(t, in.Locator).OpenFile("f").ReadText(t.Context())
 	check.OK(t, err)
-	if got, want := text, "new"; got != want {
+	if got, want := text, "old"; got != want {
 		t.Fatalf("%q, want %q", got, want)
+	}
+	_, _, err = held.OpenFile("f").ReadText(t.Context())
+	if !errors.Is(err, vfs.Stale) {
+		t.Fatalf("what was open before: %v, want %v", err, vfs.Stale)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"capd/authority"
+	"capd/database"
 	"capd/host"
 	"capd/meter"
 	"capd/operator"
@@ -74,6 +75,7 @@ type Server struct {
 type started struct {
 	state     state.Dir
 	unlock    func()
+	db        *database.DB
 	fs        *FS
 	authority *authority.Host
 	served    *host.Server
@@ -172,6 +174,9 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if s.unlock, err = s.state.Lock(); err != nil {
 		return err
 	}
+	if s.db, err = database.Open(s.state, database.Options{Logf: s.logf}); err != nil {
+		return err
+	}
 	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf, private: s.privates(s.state)}); err != nil {
 		return err
 	}
@@ -181,7 +186,9 @@ func (s *Server) start(ctx context.Context) (err error) {
 		}
 	}
 	s.tellKept(ctx)
-	s.authority = authority.New(s.fs.Tree(), meter.NewHost(hostLimits(s.Limits)), s.GuestLimits)
+	s.authority = authority.Open(s.fs.Tree(), authority.Options{
+		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Places: s.fs,
+	})
 	if err := cmp.Or(s.listen(ctx), ctx.Err()); err != nil {
 		return errors.Join(err, s.authority.Close())
 	}
@@ -238,8 +245,8 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	return errors.Join(err, s.Close())
 }
 
-// Close revokes every grant and ends s. Afterwards nothing changes through s any more, and most methods answer
-// stale. Close answers busy when a guest's call is stuck in the system, and while s is being started. On a
+// Close ends s. Afterwards nothing changes through s any more, and most methods answer
+// stale. The grants stay: their locators work again when a Server with the same state directory is started. Close answers busy when a guest's call is stuck in the system, and while s is being started. On a
 // Server that was not started it does nothing.
 func (s *Server) Close() error {
 	switch s.end() {
@@ -278,6 +285,9 @@ func (s *Server) let() (err error) {
 	s.deafen()
 	if s.fs != nil {
 		err = s.fs.Close()
+	}
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
 	}
 	if s.unlock != nil {
 		s.unlock()

@@ -124,7 +124,7 @@ func TestZeroValueIsSafe(t *testing.T) {
 	if got := all; len(got) != 1 {
 		t.Fatalf("%v, want %d", got, 1)
 	}
-	m, err := s.Authority().Meter(all[0].ID)
+	m, err := s.Authority().Meter(t.Context(), all[0].ID)
 	check.OK(t, err)
 	for _, u := range m.Uses() {
 		if u.Kind.String() == "connections" {

@@ -84,23 +84,31 @@ func serveAt(p *place, cmd *exec.Cmd) *hostProcess {
 	ok(p, err)
 	ok(p, cmd.Start())
 	p.Cleanup(h.end)
-	lines := make(chan string, 1)
+	served := make(chan string, 1)
 	go func() {
-		s := bufio.NewScanner(out)
-		for found := false; s.Scan(); {
-			if line := s.Text(); !found && strings.HasPrefix(line, "capnp://") {
-				found = true
-				lines <- line
+		s, locator := bufio.NewScanner(out), ""
+		for s.Scan() {
+			switch line := s.Text(); {
+			case locator == "" && strings.HasPrefix(line, "capnp://"):
+				locator = line
+			case strings.HasPrefix(line, "Ctrl-C"):
+				served <- locator
 			}
 		}
-		close(lines)
+		close(served)
 	}()
+	begun := false
 	select {
-	case h.locator = <-lines:
+	case h.locator, begun = <-served:
 	case <-time.After(20 * time.Second):
 	}
-	if h.locator == "" {
-		p.Fatalf("capd serve printed no locator: %s", h.log)
+	if !begun {
+		p.Fatalf("capd serve did not begin: %s", h.log)
+	}
+	if h.locator == "" { // an earlier start has printed it
+		again, err := execCapd(p, "grant", "again", "--state", p.state).Output()
+		ok(p, err)
+		h.locator = strings.TrimSpace(string(again))
 	}
 	return h
 }

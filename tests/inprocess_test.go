@@ -59,7 +59,7 @@ func guestAt(t testing.TB, h *scene.Host, path string) *granted {
 	t.Helper()
 	ctx := context.Background()
 	at, g := h.Grant(t, "guest", path, false)
-	ctl, err := h.Authority.Control(g.ID)
+	ctl, err := h.Authority.Control(t.Context(), g.ID)
 	ok(t, err)
 	t.Cleanup(ctl.Release)
 	conn := scene.Dial(t, at)

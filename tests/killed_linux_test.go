@@ -153,7 +153,7 @@ func TestKilledGuestInProcess(t *testing.T) {
 		t.Errorf("%d connections are left", h.Server.Conns())
 	}
 	before := runtime.NumGoroutine()
-	m, err := h.Authority.Meter(g.id)
+	m, err := h.Authority.Meter(t.Context(), g.id)
 	ok(t, err)
 	nodes, streams := m.Used(meter.Nodes), m.Used(meter.Streams)
 	h.killMany(g.locator, 40)

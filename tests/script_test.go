@@ -21,7 +21,8 @@ import (
 // TestScripts runs testdata/script against the real program. Beside the
 // commands of testscript they have
 //
-//	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP
+//	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP if it prints a locator;
+//	                   what it prints is in $SCRATCH/served
 //	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
 //	die                ends it with SIGKILL
 //	locator VAR [json] puts the locator that was printed last into a variable and its file
@@ -90,9 +91,11 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	if took := time.Since(begun); took > 2*time.Second && !raceBuilt {
 		ts.Logf("it took %v to serve", took)
 	}
-	loc := locatorText.FindString(out.String())
-	r.caps = append(r.caps, loc)
-	ts.Setenv("CAPD_CAP", loc)
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), "served"), []byte(out.String()), 0o600))
+	if loc := locatorText.FindString(out.String()); loc != "" { // otherwise that of an earlier start is good
+		r.caps = append(r.caps, loc)
+		ts.Setenv("CAPD_CAP", loc)
+	}
 }
 
 func scriptEnd(ts *testscript.TestScript, _ bool, _ []string) {

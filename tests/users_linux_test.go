@@ -83,7 +83,10 @@ func (u *users) serve(uid uint32, state string, args ...string) (loc string, out
 	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
 		u.Fatalf("capd serve printed %s", out.String())
 	}
-	return locatorText.FindString(out.String()), out, func() {
+	if loc = locatorText.FindString(out.String()); loc == "" { // an earlier start has printed it
+		loc, _ = u.call(uid, "grant", "again", "--state", state)
+	}
+	return strings.TrimSpace(loc), out, func() {
 		u.Helper()
 		ok(u, cmd.Process.Signal(syscall.SIGTERM))
 		if err := <-ended; err != nil {

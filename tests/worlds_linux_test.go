@@ -70,6 +70,11 @@ func (w *estate) write(rel, data string) {
 func (w *estate) copy(t testing.TB, dir string) *estate {
 	t.Helper()
 	ok(t, os.CopyFS(dir, os.DirFS(w.dir)))
+	kept, err := filepath.Glob(filepath.Join(dir, "state", "state.db*"))
+	ok(t, err)
+	for _, file := range kept {
+		ok(t, os.Chmod(file, 0o600)) // CopyFS lets others read
+	}
 	return &estate{t, dir}
 }
 
@@ -147,7 +152,9 @@ func (w *estate) serve() *running {
 	if !waitFor(2*patience, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
 		w.Fatalf("capd serve printed %s%s", out.String(), r.log)
 	}
-	r.locator = locatorText.FindString(out.String())
+	if r.locator = locatorText.FindString(out.String()); r.locator == "" { // an earlier start has printed it
+		r.locator = strings.TrimSpace(w.tells("grant", "again"))
+	}
 	return r
 }
 

@@ -76,7 +76,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if err != nil {
 		return err
 	}
-	ctl, err := s.host.Control(g.ID)
+	ctl, err := s.host.Control(c.Context(), g.ID)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Consol
 	if err != nil {
 		return err
 	}
-	ctl, err := s.host.Control(id)
+	ctl, err := s.host.Control(c.Context(), id)
 	if err != nil {
 		return vfs.At(id, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vat"
+	"capd/vfs"
 	"capd/version"
 )
 
@@ -26,11 +27,16 @@ func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_
 	if err != nil {
 		return err
 	}
-	return wire.SetStatus(w, s.measure())
+	st, err := s.measure()
+	if err != nil {
+		return vfs.At("", err)
+	}
+	return wire.SetStatus(w, st)
 }
 
-func (s *server) measure() operator.Status {
-	sum, used := s.host.Summary(), s.host.Meters().All()
+func (s *server) measure() (operator.Status, error) {
+	sum, err := s.host.Summary()
+	used := s.host.Meters().All()
 	st := operator.Status{
 		Process: s.options.Process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
 		OpenNodes: used.Used(meter.Nodes), Streams: used.Used(meter.Streams), Goroutines: runtime.NumGoroutine(),
@@ -45,5 +51,5 @@ func (s *server) measure() operator.Status {
 	st.HeapBytes = m[0].Value.Uint64()
 	st.MemoryBytes = m[1].Value.Uint64() - m[2].Value.Uint64()
 	st.Threads = int(m[3].Value.Uint64())
-	return st
+	return st, err
 }

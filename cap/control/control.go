@@ -95,8 +95,7 @@ func setReadable[P interface {
 	~capnp.StructKind
 	Readable() bool
 }, R ~capnp.StructKind](s *server, c vat.Call[P, R]) error {
-	s.ctl.SetReadable(c.Params().Readable())
-	return nil
+	return vfs.At("", s.ctl.SetReadable(c.Params().Readable()))
 }
 
 func getReadable[P ~capnp.StructKind, R interface {

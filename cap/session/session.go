@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/control"
 	"capd/cap/dir"
 	"capd/cap/file"
@@ -20,11 +22,12 @@ import (
 // Grants knows what secrets stand for.
 type Grants interface {
 	// Restore returns a new reference to the node that a secret stands for. It answers
-	// denied for an unknown secret, and revoked or expired for an ended one.
-	Restore(secret []byte) (vfs.Node, error)
+	// denied for an unknown secret, and revoked or expired for an ended one. If wait is false it
+	// answers vat.ErrWouldBlock instead of waiting.
+	Restore(ctx context.Context, secret []byte, wait bool) (vfs.Node, error)
 	// Share returns a new secret for n, and a control that revokes it. n remains the
 	// caller's. Share answers invalid for a node that no grant gave, and limit.
-	Share(n vfs.Node) (secret []byte, ctl *membrane.Control, err error)
+	Share(ctx context.Context, n vfs.Node) (secret []byte, ctl *membrane.Control, err error)
 }
 
 // New returns the Session of one connection.
@@ -32,26 +35,33 @@ func New(g Grants) *vat.Cap { return vat.Serve(table, &server{g}) }
 
 type server struct{ grants Grants }
 
-// The restore methods are Inline, so they end before later messages are read.
+// What is restored without waiting is answered before later messages are read.
 var table = vat.NewTable(
-	vat.Handle(schema.Session_restore, (*server).restore, vat.Inline()),
-	vat.Handle(schema.Session_restoreDir, (*server).restoreDir, vat.Inline()),
-	vat.Handle(schema.Session_restoreFile, (*server).restoreFile, vat.Inline()),
+	vat.Handle(schema.Session_restore, (*server).restore, vat.Try()),
+	vat.Handle(schema.Session_restoreDir, (*server).restoreDir, vat.Try()),
+	vat.Handle(schema.Session_restoreFile, (*server).restoreFile, vat.Try()),
 	vat.Handle(schema.Session_share, (*server).share),
 	wire.Help(schema.Session_help, help.Text),
 )
 
 // restored returns the node that a secret stands for.
-func (s *server) restored(secret []byte, err error) (vfs.Node, error) {
-	if secret, err = wire.Param(secret, err); err != nil {
+func restored[P interface {
+	~capnp.StructKind
+	Secret() ([]byte, error)
+}, R ~capnp.StructKind](s *server, c vat.Call[P, R]) (vfs.Node, error) {
+	secret, err := wire.Param(c.Params().Secret())
+	if err != nil {
 		return nil, err
 	}
-	n, err := s.grants.Restore(secret)
+	n, err := s.grants.Restore(c.Context(), secret, !c.Trying())
+	if err == vat.ErrWouldBlock {
+		return nil, err
+	}
 	return n, vfs.At("", err)
 }
 
 func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Session_restore_Results]) error {
-	n, err := s.restored(c.Params().Secret())
+	n, err := restored(s, c)
 	if err != nil {
 		return err
 	}
@@ -67,7 +77,7 @@ func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Sessio
 }
 
 func (s *server) restoreDir(c vat.Call[schema.Session_restoreDir_Params, schema.Session_restoreDir_Results]) error {
-	n, err := s.restored(c.Params().Secret())
+	n, err := restored(s, c)
 	if err != nil {
 		return err
 	}
@@ -79,7 +89,7 @@ func (s *server) restoreDir(c vat.Call[schema.Session_restoreDir_Params, schema.
 }
 
 func (s *server) restoreFile(c vat.Call[schema.Session_restoreFile_Params, schema.Session_restoreFile_Results]) error {
-	n, err := s.restored(c.Params().Secret())
+	n, err := restored(s, c)
 	if err != nil {
 		return err
 	}
@@ -99,7 +109,7 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 	if err != nil {
 		return vfs.At("", err)
 	}
-	secret, ctl, err := s.grants.Share(n)
+	secret, ctl, err := s.grants.Share(c.Context(), n)
 	if err != nil {
 		return vfs.At("", err)
 	}

@@ -37,6 +37,10 @@ and --socket-mode let other users in; the socket is then in a directory of its o
 guests on other machines connect over TLS 1.3. They recognize the host by its key, which is made
 once and kept in the state directory.
 
+Grants are kept in the state directory, too. A locator that was printed once works whenever the host
+runs, until it is revoked, so a second start prints none. A locator of one directory does not lead to
+another that is served in its place.
+
 Examples:
   capd serve .                   serve this directory
   capd serve --read-only ~/src   serve another, for reading
@@ -64,37 +68,54 @@ func (c *serveCommand) Run(e *env) (err error) {
 		}
 	}
 	if err := c.begin(e, s, guests, notes); err != nil {
-		e.logf(revoking)
 		return errors.Join(err, s.Close())
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(e))
 	defer cancel()
 	context.AfterFunc(e, func() {
-		e.logf(revoking)
+		e.logf(ending)
 		cancel()
 	})
 	return s.Serve(ctx)
 }
 
-const revoking = "capd: revoking every grant"
+const ending = "capd: ending"
 
-// begin makes the guests' grants and prints them.
+// begin makes those of the guests' grants that are missing, and prints them.
 func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, notes []string) error {
-	var all []*server.Granted
-	for _, g := range guests {
-		given, err := s.Grant(e, g)
-		if err != nil {
-			return err
-		}
-		all = append(all, given)
+	all, err := c.grants(e, s, guests)
+	if err != nil {
+		return err
 	}
 	c.greet(e, s, notes, all)
-	e.stdout.told = "; the host ends, and every grant with it"
-	if err := e.stdout.Flush(); err != nil { // nobody has the locators
+	e.stdout.told = "; the host ends, and takes back what it has just granted"
+	if err := e.stdout.Flush(); err != nil {
+		for _, g := range all {
+			if g.Locator != "" { // nobody has it
+				_, revoked := s.Revoke(g.ID)
+				err = errors.Join(err, revoked)
+			}
+		}
 		return err
 	}
 	e.stdout.told = ""
 	return nil
+}
+
+// grants returns the guests' grants. Those of an earlier start have no locators.
+func (c *serveCommand) grants(e *env, s *server.Server, guests []server.Guest) ([]*server.Granted, error) {
+	if c.Config != "" {
+		return s.Reconcile(e, guests)
+	}
+	var all []*server.Granted
+	for _, g := range guests {
+		given, err := s.Keep(e, g)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, given)
+	}
+	return all, nil
 }
 
 // server returns the host that the options describe, and the guests to grant
@@ -143,6 +164,11 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 		fmt.Fprintln(e.stdout, "\nNobody has a grant yet: see capd grant --help")
 	}
 	for _, g := range all {
+		if g.Locator == "" {
+			fmt.Fprintf(e.stdout, "\n%q has its locator since %s. For another: %s grant %s%s%s\n", g.Guest, g.Since.Format("2 January 2006 15:04"),
+				self(), operator.Quote(g.Guest), pathFlag(g.Path), c.how())
+			continue
+		}
 		fmt.Fprintf(e.stdout, "\nA locator for the guest called %q. Whoever has it has the capability:\n\n%s\n", g.Guest, out.secret(g.Locator))
 		if len(g.TLS) > 0 {
 			fmt.Fprint(e.stdout, "\nThe same for a guest elsewhere, over TLS:\n")
@@ -151,18 +177,30 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 			fmt.Fprintf(e.stdout, "\n%s\n", out.secret(loc))
 		}
 	}
-	if c.Config == "" && len(all) > 0 {
+	if c.Config == "" && len(all) > 0 && all[0].Locator != "" {
 		c.hints(e, all[0].Locator)
 	}
-	fmt.Fprint(e.stdout, "\nCtrl-C ends the host and revokes everything.\n")
+	fmt.Fprint(e.stdout, "\nCtrl-C ends the host. Locators work again when it runs again.\n")
+}
+
+func pathFlag(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " --path " + operator.Quote(path)
+}
+
+// how returns the flag by which a command finds this host.
+func (c *serveCommand) how() string {
+	if st, err := c.open(); err == nil && !c.found() {
+		return " --state " + operator.Quote(string(st))
+	}
+	return ""
 }
 
 // hints prints commands to begin with.
 func (c *serveCommand) hints(e *env, loc string) {
-	capd, how := self(), ""
-	if st, err := c.open(); err == nil && !c.found() {
-		how = " --state " + operator.Quote(string(st))
-	}
+	capd, how := self(), c.how()
 	fmt.Fprintf(e.stdout, `
 In another terminal, as the guest:
 

@@ -11,7 +11,7 @@ CREATE TABLE grants(
   id INTEGER PRIMARY KEY AUTOINCREMENT,          -- g<id>; never used twice
   subject TEXT NOT NULL, name TEXT NOT NULL,     -- agent-run:agent; agent, or agent/2 for a share
   digest BLOB NOT NULL,                          -- sha256 of the secret
-  parent INTEGER REFERENCES grants(id), top INTEGER,   -- top: the root grant; NULL in a root grant
+  parent INTEGER REFERENCES grants(id) ON DELETE CASCADE, top INTEGER,   -- top: the root grant; NULL in a root grant
   root TEXT, scope TEXT,                         -- root id; scope id of a workspace that is not rw; NULL
   path BLOB NOT NULL,                            -- in the host's tree, real names, no links
   identity TEXT,                                 -- of the node, or of what a file lies in; NULL: the store has none
@@ -25,9 +25,9 @@ CREATE TABLE grants(
   made INTEGER NOT NULL, ended TEXT, ended_at INTEGER) STRICT;   -- ended: revoked, expired, used, replaced
 CREATE UNIQUE INDEX grants_digest ON grants(digest);
 CREATE INDEX grants_name ON grants(name, id);   -- a name is one subject's, or one share's
-CREATE INDEX grants_top ON grants(top) WHERE top IS NOT NULL;
+CREATE INDEX grants_top ON grants(top) WHERE top IS NOT NULL AND ended IS NULL;   -- the live shares of a grant
 CREATE INDEX grants_parent ON grants(parent) WHERE parent IS NOT NULL;
-CREATE INDEX grants_ended ON grants(ended_at) WHERE ended IS NOT NULL;
+CREATE INDEX grants_ended ON grants(top, ended_at) WHERE ended IS NOT NULL;
 
 CREATE TABLE gates(grant_id INTEGER NOT NULL REFERENCES grants(id) ON DELETE CASCADE, path BLOB NOT NULL, refuses INTEGER NOT NULL,
   PRIMARY KEY(grant_id, path)) STRICT, WITHOUT ROWID;            -- what a control forbids; a gate that forbids nothing has no row

@@ -40,6 +40,7 @@ type Gate struct {
 	quiet      bool // dead, like everything below, and no commit is under way there
 	timer      *time.Timer
 	deadline   time.Time // of timer
+	kept       int64     // the id under which tree.settings keeps what is set here; 0: none
 
 	walks sync.Mutex // held to look for commits below
 
@@ -52,6 +53,9 @@ type gateTree struct {
 	mu      sync.Mutex
 	nextID  uint64
 	commits atomic.Int64 // under way at any gate
+
+	settings Settings   // nil: nothing is kept
+	keeping  sync.Mutex // held to set something at a gate and keep it, so that both happen in one order
 }
 
 // NewGate returns the root of a new tree of gates, readable and writable, for

@@ -15,18 +15,18 @@ import (
 // share shares what secret stands for.
 func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *membrane.Control) {
 	t.Helper()
-	n, _, err := h.Restore(secret)
+	n, _, err := h.Restore(t.Context(), secret)
 	ok(t, err)
 	defer n.Close()
-	shared, ctl, err = h.Share(n)
+	shared, ctl, err = h.Share(t.Context(), n)
 	ok(t, err)
 	return shared, ctl
 }
 
-// When a root grant is forgotten its shares are, too, and no index keeps anything of
-// them.
+// When a root grant is forgotten its shares are, too, and nothing of them is resident.
 func TestForgetWithTheRoot(t *testing.T) {
 	h := newHost(t, nil)
+	h.Remember(50)
 	g, secret := grant(t, h, "first", "a", false)
 	gone, ctl := share(t, h, secret)
 	ok(t, ctl.Revoke())
@@ -37,55 +37,75 @@ func TestForgetWithTheRoot(t *testing.T) {
 	ctl.Release()
 	_, err := h.Revoke(g.ID)
 	ok(t, err)
-	for range authority.MaxGone - 1 {
+	for _, s := range [][]byte{secret, gone, alive, below} {
+		_, _, err = h.Restore(t.Context(), s)
+		is(t, "one of the last that are remembered", err, vfs.Revoked)
+	}
+	for range 200 {
 		g, _ := grant(t, h, "gone", "a", false)
 		_, err := h.Revoke(g.ID)
 		ok(t, err)
 	}
+	ok(t, h.Forget())
 	for _, s := range [][]byte{secret, gone, alive, below} {
-		_, _, err = h.Restore(s)
-		is(t, "one of the last that are remembered", err, vfs.Revoked)
-	}
-	last, _ := grant(t, h, "gone", "a", false)
-	_, err = h.Revoke(last.ID)
-	ok(t, err)
-	for _, s := range [][]byte{secret, gone, alive, below} {
-		_, _, err = h.Restore(s)
+		_, _, err = h.Restore(t.Context(), s)
 		is(t, "one that is forgotten", err, vfs.Denied)
 	}
-	_, err = h.Meter(g.ID)
+	_, err = h.Meter(t.Context(), g.ID)
 	is(t, "what a forgotten one uses", err, vfs.NotFound)
 	_, err = h.Revoke("first/1")
 	is(t, "a forgotten guest", err, vfs.NotFound)
-	if digests, grants, guests := h.Filed(); digests != authority.MaxGone || grants != authority.MaxGone || guests != 1 {
-		t.Errorf("filed are %d digests, %d grants and %d guests", digests, grants, guests)
+	h.WaitForBurials()
+	if ids, digests, meters := h.Residents(); ids != 0 || digests != 0 || meters != 0 {
+		t.Errorf("resident are %d ids, %d digests and %d meters", ids, digests, meters)
 	}
 }
 
-// Shares of a tree that was unmounted hold nothing, so they do not count as live shares.
-func TestUnmountedSharesDoNotCount(t *testing.T) {
+// The shares of a tree that was unmounted are there again when it is mounted again, with what was revoked and locked.
+func TestUnmountedSharesComeBack(t *testing.T) {
 	ns := namespace.New()
-	ok(t, ns.Mount("m", memory.New(memory.Limits{}).Root(), namespace.Options{}))
+	store := memory.New(memory.Limits{})
+	_, err := store.Root().Mkdir(t.Context(), "d")
+	ok(t, err)
+	ok(t, ns.Mount("m", store.Root(), namespace.Options{}))
 	h := authority.New(ns.Root(), nil, nil)
 	defer h.Close()
-	_, secret := grant(t, h, "agent", "", false)
-	n, _, err := h.Restore(secret)
+	_, secret := grant(t, h, "agent", "m", false)
+	n, _, err := h.Restore(t.Context(), secret)
 	ok(t, err)
 	defer n.Close()
-	m, err := n.(vfs.Dir).Lookup(t.Context(), "m")
+	d, err := n.(vfs.Dir).Lookup(t.Context(), "d")
 	ok(t, err)
-	defer m.Close()
-	for range meter.GrantLimits()[meter.Shares] {
-		_, ctl, err := h.Share(m)
+	defer d.Close()
+	var shared [3][]byte
+	var ctls [3]*membrane.Control
+	for i := range shared {
+		shared[i], ctls[i], err = h.Share(t.Context(), d)
 		ok(t, err)
-		ctl.Release()
+		defer ctls[i].Release()
 	}
-	_, _, err = h.Share(n)
-	is(t, "one more", err, vfs.Limit)
 	ok(t, ns.Unmount(t.Context(), "m"))
-	_, ctl, err := h.Share(n)
+	for _, s := range shared {
+		_, _, err := h.Restore(t.Context(), s)
+		is(t, "while it is unmounted", err, vfs.Stale)
+	}
+	ok(t, ctls[1].Revoke())
+	_, err = h.SetWritable("agent/3", false)
 	ok(t, err)
-	ctl.Release()
+	ok(t, ns.Mount("m", store.Root(), namespace.Options{}))
+	for i, want := range []struct{ restored, changed vfs.Code }{{"", ""}, {vfs.Revoked, ""}, {"", vfs.ReadOnly}} {
+		again, _, err := h.Restore(t.Context(), shared[i])
+		is(t, "when it is back", err, want.restored)
+		if err != nil {
+			continue
+		}
+		_, err = again.(vfs.Dir).Mkdir(t.Context(), "new")
+		is(t, "a change", err, want.changed)
+		ok(t, again.Close())
+	}
+	ok(t, ctls[0].Revoke()) // the control is from before
+	_, _, err = h.Restore(t.Context(), shared[0])
+	is(t, "taken back by the one who shared it", err, vfs.Revoked)
 }
 
 // A list is complete and in order however many grants it has, even when it continues
@@ -117,16 +137,18 @@ func TestLongList(t *testing.T) {
 	if want := 2*meter.GrantLimits()[meter.Shares]/3 + 1; int64(len(ids)) != want {
 		t.Errorf("listed are %d grants, want %d", len(ids), want)
 	}
-	for range authority.MaxGone + 1 {
+	h.Remember(50)
+	for range 200 {
 		_, ctl := share(t, h, secret)
 		ok(t, ctl.Revoke())
 		ctl.Release()
 	}
+	ok(t, h.Forget())
 	forgotten := fmt.Sprintf("g%d", len(ids)+1)
-	_, err := h.Meter(forgotten)
+	_, err := h.Meter(t.Context(), forgotten)
 	is(t, "the first that was revoked", err, vfs.NotFound)
 	gs, err := h.Grants(forgotten, 1)
-	if ok(t, err); len(gs) != 1 || gs[0].ID != fmt.Sprintf("g%d", len(ids)+2) {
+	if ok(t, err); len(gs) != 1 || gs[0].ID <= forgotten {
 		t.Errorf("after %s come %v", forgotten, gs)
 	}
 }
@@ -134,18 +156,20 @@ func TestLongList(t *testing.T) {
 // A share's number is not used again, even when the share that had it is forgotten.
 func TestSharedNamesAreNotGivenAgain(t *testing.T) {
 	h := newHost(t, nil)
+	h.Remember(0)
 	_, secret := grant(t, h, "agent", "a", false)
-	for range authority.MaxGone + 1 {
+	for range 10 {
 		_, ctl := share(t, h, secret)
 		ok(t, ctl.Revoke())
 		ctl.Release()
 	}
+	ok(t, h.Forget())
 	_, ctl := share(t, h, secret)
 	ctl.Release()
 	gs, err := h.Grants("", 1<<20)
 	ok(t, err)
-	if got, want := gs[len(gs)-1].Guest, fmt.Sprintf("agent/%d", authority.MaxGone+2); got != want {
-		t.Errorf("the last is called %s, want %s", got, want)
+	if got, want := gs[len(gs)-1].Guest, "agent/11"; got != want || len(gs) != 2 {
+		t.Errorf("the last of %d is called %s, want %s", len(gs), got, want)
 	}
 }
 
@@ -158,10 +182,10 @@ func TestDeepShares(t *testing.T) {
 		defer ctl.Release()
 		secret = shared
 	}
-	n, _, err := h.Restore(secret)
+	n, _, err := h.Restore(t.Context(), secret)
 	ok(t, err)
 	defer n.Close()
-	_, _, err = h.Share(n)
+	_, _, err = h.Share(t.Context(), n)
 	is(t, "one more", err, vfs.Limit)
 	if got := membrane.MeterOf(n).Used(meter.Shares); got != 0 {
 		t.Errorf("%d shares are counted of what was refused", got)

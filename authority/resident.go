@@ -1,0 +1,335 @@
+package authority
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path"
+	"strings"
+
+	"capd/database"
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
+
+// walk returns the node at path in a membrane of its own, behind a gate whose settings h keeps. The caller calls release.
+func (h *Host) walk(ctx context.Context, path string) (n vfs.Node, release func(), err error) {
+	// The view of the whole tree is not closed: that would close the tree, which the
+	// grants share, and the view holds nothing else. (A wrapper without Close would not
+	// do: a store moves nodes only to directories of its own.)
+	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}), membrane.Guard{Bulkhead: h.bulkhead})
+	if path == "" {
+		return all, func() {}, nil
+	}
+	if n, err = vfs.Walk(ctx, all, path); err != nil {
+		return nil, nil, err
+	}
+	return n, func() { n.Close() }, nil
+}
+
+// place sets what r says of where node is.
+func (h *Host) place(ctx context.Context, r *row, node vfs.Node) (err error) {
+	if at, ok := membrane.PlaceOf(node); ok {
+		r.path = at.Path
+	}
+	if h.places != nil {
+		r.mounts = h.places.Mounted(r.path)
+	}
+	r.identity, err = h.identity(ctx, r.path, node)
+	return err
+}
+
+// identity returns what tells the directory node from others, or the one that the file node lies in. It returns "" if the
+// store cannot tell.
+func (h *Host) identity(ctx context.Context, at string, node vfs.Node) (string, error) {
+	d, ok := node.(vfs.Dir)
+	if !ok { // editors replace files, and a File is a place
+		up := strings.TrimSuffix(path.Dir(at), ".")
+		n, release, err := h.walk(ctx, up)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+		if d, ok = n.(vfs.Dir); !ok {
+			return "", vfs.NotDir
+		}
+	}
+	text, err := vfs.Identity(ctx, d)
+	if vfs.CodeOf(err) == vfs.Unsupported {
+		return "", nil
+	}
+	return text, err
+}
+
+// build makes what is in memory of r: node is what it leads to, and remains the caller's. from is nil in a root grant.
+func (h *Host) build(r *row, node vfs.Node, from *grant) (*grant, error) {
+	if r.rights != membrane.AllRights {
+		narrow, err := membrane.Narrow(node, r.rights)
+		if err != nil {
+			return nil, err
+		}
+		defer narrow.Close()
+		node = narrow
+	}
+	g := &grant{parent: from}
+	if from == nil {
+		g.meter = h.meters.Grant(r.name, h.limits)
+		g.meter.Set(r.limits)
+	} else {
+		g.giver = from.meter
+		g.meter = from.meter.Part(from.meter.Name())
+	}
+	var err error
+	if g.node, g.control, err = membrane.Revocable(node, g.meter); err != nil {
+		g.meter.End()
+		return nil, err
+	}
+	g.row = *r
+	return g, nil
+}
+
+// admit makes a new grant durable and resident, unless check, which is asked before, says no. If that fails it lets go of what
+// g holds.
+func (h *Host) admit(g *grant, check func(*database.Tx) error) error {
+	err := h.db.Write(func(tx *database.Tx) error {
+		if err := check(tx); err != nil {
+			return err
+		}
+		return insert(tx, &g.row)
+	})
+	if err != nil {
+		h.discard(g)
+		return err
+	}
+	h.settings.Lock()
+	_, err = h.publish(context.Background(), g)
+	h.settings.Unlock()
+	if err != nil { // nobody knows its secret
+		_ = h.db.Write(func(tx *database.Tx) error {
+			_, _, err := endAll(tx, []int64{g.id}, revoked)
+			return err
+		})
+	}
+	return err
+}
+
+// discard lets go of what g holds, which is not resident.
+func (h *Host) discard(g *grant) {
+	_ = g.control.Gate.Revoke() // nobody has used it
+	g.node.Close()
+	g.control.Release()
+	g.giveBack()
+	g.meter.End()
+}
+
+// giveBack gives back what a share counts as where it came from.
+func (g *grant) giveBack() {
+	if g.giver != nil && !g.given.Swap(true) {
+		g.giver.Give(meter.Shares, 1)
+	}
+}
+
+// publish makes g resident, unless another is already, which it returns then. A revocation beside it either
+// finds g among the residents, or publish finds the revocation in the row. So g cannot be restored before the row was read. The
+// caller holds h.settings. If publish fails it lets go of what g holds.
+func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
+	node := g.node
+	g.control.Keep(g.id)
+	h.mu.Lock()
+	other, _ := h.residents.byID.Get(g.id)
+	switch {
+	case h.closed:
+		h.mu.Unlock()
+		h.discard(g)
+		return nil, errEnded
+	case other != nil && other.node != nil:
+		h.mu.Unlock()
+		h.discard(g)
+		return other, nil
+	}
+	g.node = nil
+	h.residents.add(g)
+	h.mu.Unlock()
+	_, err := h.read(ctx, g.id)
+	if err == nil {
+		err = g.end()
+	}
+	h.mu.Lock()
+	if err == nil && h.closed {
+		err = errEnded
+	}
+	g.node = node
+	if err != nil {
+		h.residents.remove(g)
+	}
+	h.mu.Unlock()
+	if err != nil {
+		h.discard(g)
+		return nil, err
+	}
+	h.mourn(g, node)
+	return g, nil
+}
+
+var errEnded = vfs.Errorf(vfs.Stale, "this host has ended and grants nothing any more")
+
+// load is a grant that is being made resident.
+type load struct {
+	done chan struct{} // closed when g or err is set
+	g    *grant
+	err  error
+}
+
+// load returns the grant with that id, and makes it resident if it is not. It answers why not.
+func (h *Host) load(ctx context.Context, id int64) (*grant, error) {
+	for {
+		h.mu.Lock()
+		if g, _ := h.residents.byID.Get(id); g != nil && (g.node != nil || g.end() != nil) {
+			h.mu.Unlock()
+			return g, g.end()
+		}
+		l := h.loading[id]
+		if l == nil {
+			l = &load{done: make(chan struct{})}
+			h.loading[id] = l
+			h.mu.Unlock()
+			l.g, l.err = h.revive(ctx, id)
+			h.mu.Lock()
+			delete(h.loading, id)
+			h.mu.Unlock()
+			close(l.done)
+			return l.g, l.err
+		}
+		h.mu.Unlock()
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !errors.Is(l.err, context.Canceled) && !errors.Is(l.err, context.DeadlineExceeded) { // the other's call was cancelled
+			return l.g, l.err
+		}
+	}
+}
+
+// read reads the row with that id. It answers notFound, and why the grant has ended.
+func (h *Host) read(ctx context.Context, id int64) (r *row, err error) {
+	err = h.db.Read(ctx, func(rows *database.Rows) error {
+		r, err = find(rows, byID, id)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoGrant
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, r.end()
+}
+
+// revive makes the grant with that id resident.
+func (h *Host) revive(ctx context.Context, id int64) (*grant, error) {
+	r, err := h.read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if h.places != nil && !h.places.Remains(r.path, r.mounts) {
+		return nil, errElsewhere
+	}
+	var from *grant
+	if r.parent != 0 {
+		if from, err = h.load(ctx, r.parent); err != nil {
+			return nil, err
+		}
+	}
+	node, release, err := h.lead(ctx, r, from)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if from != nil {
+		from.meter.Force(meter.Shares, 1)
+	}
+	g, err := h.build(r, node, from)
+	if err != nil {
+		return nil, err
+	}
+	h.settings.Lock()
+	defer h.settings.Unlock()
+	if err := h.refuse(ctx, g); err != nil {
+		h.discard(g)
+		return nil, err
+	}
+	return h.publish(ctx, g)
+}
+
+// lead returns the node that r leads to, if it is still the same. The caller calls release.
+func (h *Host) lead(ctx context.Context, r *row, from *grant) (n vfs.Node, release func(), err error) {
+	if from == nil {
+		n, release, err = h.walk(ctx, r.path)
+	} else {
+		n, release, err = h.below(ctx, from, r.path)
+	}
+	if err != nil {
+		return nil, nil, lost(err)
+	}
+	same, err := h.same(ctx, r, n)
+	if err == nil && same {
+		return n, release, nil
+	}
+	release()
+	if err == nil {
+		err = errElsewhere
+	}
+	return nil, nil, lost(err)
+}
+
+// below returns the node at path, which is that of from or below it.
+func (h *Host) below(ctx context.Context, from *grant, path string) (n vfs.Node, release func(), err error) {
+	h.mu.Lock()
+	node := from.node
+	h.mu.Unlock()
+	if node == nil {
+		return nil, nil, errElsewhere
+	}
+	if n, err = vfs.Dup(node); err != nil {
+		return nil, nil, err
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(path, from.path), "/")
+	if rest == "" {
+		return n, func() { n.Close() }, nil
+	}
+	defer n.Close()
+	d, err := vfs.AsDir(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n, err = vfs.Walk(ctx, d, rest); err != nil {
+		return nil, nil, err
+	}
+	return n, func() { n.Close() }, nil
+}
+
+// same reports whether node is what r was made for: at the same path, without links, and the same directory.
+func (h *Host) same(ctx context.Context, r *row, node vfs.Node) (bool, error) {
+	if at, ok := membrane.PlaceOf(node); !ok || at.Path != r.path {
+		return false, nil
+	}
+	if r.identity == "" {
+		return true, nil
+	}
+	now, err := h.identity(ctx, r.path, node)
+	return now == r.identity, err
+}
+
+// lost returns the error of a walk to where a grant leads. What is not there now may be there again.
+func lost(err error) error {
+	switch vfs.CodeOf(err) {
+	case vfs.NotFound, vfs.NotDir, vfs.IsDir, vfs.NotRegular, vfs.Outside, vfs.Denied:
+		return errElsewhere
+	}
+	return err
+}
+
+var errElsewhere = vfs.Errorf(vfs.Stale, "what this locator leads to was moved, replaced or unmounted; the locator works again when it is back")

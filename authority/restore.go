@@ -1,0 +1,128 @@
+package authority
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"capd/database"
+	"capd/locator"
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
+
+// ErrWouldWait is what [Host.TryRestore] answers when Restore would wait for the database or a store.
+var ErrWouldWait = errors.New("restoring this would wait")
+
+// Restore returns a new reference to the node that a secret stands for, and the meter in
+// which its use counts. The secret is looked up by its digest, so the time that this
+// takes says nothing about how close to a right secret it was. Restore answers denied for a secret that this
+// host does not know, revoked or expired for a grant that has ended, and stale when the path does not lead to what was
+// granted, as after a move. If the grant has a number of uses, this one is durable when Restore returns.
+func (h *Host) Restore(ctx context.Context, secret []byte) (vfs.Node, *meter.Meter, error) {
+	n, m, err := h.TryRestore(secret)
+	if err != ErrWouldWait {
+		return n, m, err
+	}
+	id, err := h.known(ctx, digestOf(secret))
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := h.load(ctx, id)
+	if err == nil {
+		err = h.use(g)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.reference(g)
+}
+
+// TryRestore is Restore, but answers [ErrWouldWait] if it would have to wait.
+func (h *Host) TryRestore(secret []byte) (vfs.Node, *meter.Meter, error) {
+	if len(secret) != locator.SecretSize { // its bytes are not read, however many there are
+		return nil, nil, errNoLocator
+	}
+	d := digestOf(secret)
+	h.mu.Lock()
+	g := h.residents.byDigest[d]
+	h.mu.Unlock()
+	if g == nil || g.uses != anyUses {
+		return nil, nil, ErrWouldWait
+	}
+	n, m, err := h.reference(g)
+	if err != nil && g.end() == nil {
+		return nil, nil, ErrWouldWait
+	}
+	return n, m, err
+}
+
+// reference returns a new reference to g's node.
+func (h *Host) reference(g *grant) (vfs.Node, *meter.Meter, error) {
+	h.mu.Lock()
+	node := g.node
+	now := time.Now().UnixMilli()
+	keep := now-g.seen > eachUse.Milliseconds()
+	if keep {
+		g.seen = now
+	}
+	h.mu.Unlock()
+	if err := g.end(); err != nil {
+		return nil, nil, err
+	}
+	if node == nil {
+		return nil, nil, errElsewhere
+	}
+	n, err := vfs.Dup(node)
+	if err != nil {
+		if end := g.end(); end != nil {
+			return nil, nil, end
+		}
+		return nil, nil, err
+	}
+	if keep {
+		h.db.Later(func(tx *database.Tx) error {
+			_, err := tx.Exec("UPDATE grants SET used=max(COALESCE(used, 0), ?), restored=restored+1 WHERE id=?", now, g.id)
+			return err
+		})
+	}
+	return n, membrane.MeterOf(n), nil
+}
+
+// eachUse is how often at most it is kept when a grant was last used.
+const eachUse = time.Minute
+
+// known returns the id of the grant with that digest.
+func (h *Host) known(ctx context.Context, d digest) (id int64, err error) {
+	err = h.db.Read(ctx, func(rows *database.Rows) error {
+		return rows.Row("SELECT id FROM grants WHERE digest=?", d[:]).Scan(&id)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, errNoLocator
+	}
+	return id, err
+}
+
+// use counts a use of g, if its uses are counted.
+func (h *Host) use(g *grant) error {
+	if g.uses == anyUses {
+		return nil
+	}
+	return h.db.Write(func(tx *database.Tx) error {
+		done, err := tx.Exec("UPDATE grants SET uses=uses-1 WHERE id=? AND uses>0", g.id)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		return errSpent
+	})
+}
+
+var (
+	errNoLocator = vfs.Errorf(vfs.Denied, "this host did not make this locator; ask for another")
+	errSpent     = vfs.Errorf(vfs.Expired, "the uses of this locator are spent; ask for another")
+)

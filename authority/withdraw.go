@@ -1,0 +1,298 @@
+package authority
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"capd/database"
+	"capd/meter"
+	"capd/operator"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
+
+// of returns the rows of a guest, in either form of its name, or the one with that id, oldest first.
+func (h *Host) of(guest string) (all []*row, err error) {
+	err = h.db.Read(context.Background(), func(rows *database.Rows) error {
+		id, _ := numberOf(guest) // 0, which no grant has, for a name
+		all, err = scanAll(rows, columns+"WHERE name=? OR id=? ORDER BY id", operator.GuestName(guest), id)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		err = vfs.Errorf(vfs.NotFound, "no guest has that name and no grant that id; see grants")
+	}
+	return all, err
+}
+
+// live returns the rows of a guest, or the one with that id, that have not ended. If all have ended it answers revoked.
+func (h *Host) live(guest string) ([]*row, error) {
+	all, err := h.of(guest)
+	if err != nil {
+		return nil, err
+	}
+	if live := alive(all); len(live) > 0 {
+		return live, nil
+	}
+	return nil, gone(all)
+}
+
+func alive(all []*row) []*row {
+	return slices.DeleteFunc(slices.Clone(all), func(r *row) bool { return r.ended != "" })
+}
+
+// Revoke revokes every grant of guest, or the grant with that id, and everything shared
+// from them. It returns when that is durable and nothing can change through them any more. It returns how
+// many of them were not revoked before, not counting shares. It answers busy as
+// membrane.Gate.Revoke does.
+func (h *Host) Revoke(guest string) (int, error) {
+	all, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	// Revoked grants are revoked again, since a change through them may be stuck.
+	err = each(all, func(r *row) error {
+		if g := h.resident(r.id); g != nil {
+			err := g.control.Revoke()
+			if err == nil {
+				h.burials.Go(func() { h.bury(g, h.take(g)) }) // an earlier bury may have left something because of a stuck change
+			}
+			return err
+		}
+		return settings{h}.Revoked([]int64{r.id})
+	})
+	return len(alive(all)), err
+}
+
+// SetWritable unlocks or locks every grant of guest, or the grant with that id, for
+// writing. It returns how many there are, when that is durable. It answers revoked when all of them have ended.
+func (h *Host) SetWritable(guest string, on bool) (int, error) {
+	live, err := h.live(guest)
+	if err != nil {
+		return 0, err
+	}
+	return len(live), each(live, func(r *row) error { return h.setWritable(r.id, on) })
+}
+
+// setWritable changes the row alone if the grant is not resident.
+func (h *Host) setWritable(id int64, on bool) error {
+	h.settings.Lock()
+	g := h.resident(id)
+	if g == nil {
+		defer h.settings.Unlock()
+		return h.db.Write(func(tx *database.Tx) error { return keepWritable(tx, id, on) })
+	}
+	h.settings.Unlock()
+	return g.control.SetWritable(on)
+}
+
+// SetLimits changes limits of every grant of guest, or of the grant with that id, and
+// returns how many there are, when that is durable; see [meter.Meter.Set]. It answers revoked when all of them
+// have ended.
+func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
+	live, err := h.live(guest)
+	if err != nil {
+		return 0, err
+	}
+	h.settings.Lock()
+	defer h.settings.Unlock()
+	err = h.db.Write(func(tx *database.Tx) error {
+		for _, r := range live {
+			if err := keepLimits(tx, r.id, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range live {
+		if g := h.resident(r.id); g != nil {
+			g.meter.Set(l)
+		}
+	}
+	return len(live), nil
+}
+
+// gone is the error for an operation on grants of one guest that have all ended. It is
+// worded for those who give grants.
+func gone(all []*row) error {
+	last := all[len(all)-1]
+	what, ended, next := "grant "+idText(last.id)+" of "+last.name+" was", "taken back", "grant("+last.name+") makes another"
+	if len(all) > 1 {
+		what = "the grants of " + last.name + " were"
+	}
+	if last.parent != 0 {
+		what, next = "the share "+last.name+" was", "whoever shared it can share it again"
+	}
+	code := vfs.CodeOf(last.end())
+	if code != vfs.Revoked {
+		ended = "ended"
+	}
+	return vfs.Errorf(code, "%s %s; %s", what, ended, next)
+}
+
+// Meter returns the meter of one grant, which becomes resident. For a grant that is gone it answers the code that
+// calls through the grant answer.
+func (h *Host) Meter(ctx context.Context, id string) (*meter.Meter, error) {
+	g, err := h.named(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.meter, nil
+}
+
+// Control returns the control of one grant, which becomes resident. What is set with it is durable when it answers. For a grant that is gone it answers the code
+// that calls through the grant answer.
+func (h *Host) Control(ctx context.Context, id string) (*membrane.Control, error) {
+	g, err := h.named(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.control.Dup(), nil
+}
+
+// named makes the grant with that id resident.
+func (h *Host) named(ctx context.Context, id string) (*grant, error) {
+	n, err := numberOf(id)
+	if err != nil {
+		return nil, errNoGrant
+	}
+	g, err := h.load(ctx, n)
+	if code := vfs.CodeOf(err); code == vfs.Revoked || code == vfs.Expired {
+		if all, err := h.of(id); err == nil && all[0].ended != "" {
+			return nil, gone(all)
+		}
+	}
+	return g, err
+}
+
+var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
+
+// each runs f for all rows at once, so that a stuck one does not delay the others.
+func each(all []*row, f func(*row) error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, r := range all {
+		wg.Go(func() { errs[i] = f(r) })
+	}
+	wg.Wait()
+	var texts []string
+	for i, err := range errs {
+		e, ok := errors.AsType[*vfs.Error](err)
+		switch {
+		case ok && e.Code == vfs.Busy:
+			texts = append(texts, idText(all[i].id)+": "+e.Msg)
+		case err != nil:
+			return err
+		}
+	}
+	if len(texts) > 0 {
+		return vfs.Errorf(vfs.Busy, "%s", strings.Join(texts, "; "))
+	}
+	return nil
+}
+
+// settings keeps what is set at the gates of a host's grants; see [membrane.Settings].
+type settings struct{ h *Host }
+
+// Revoked ends the rows with those ids and everything shared from them, and shuts what is resident of it.
+func (s settings) Revoked(ids []int64) error {
+	var ended []int64
+	var of map[int64]int
+	err := s.h.db.Write(func(tx *database.Tx) (err error) {
+		ended, of, err = endAll(tx, ids, revoked)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for top, n := range of {
+		s.h.forgets.ended(s.h.db, top, n)
+	}
+	var shut sync.WaitGroup
+	errs := make([]error, len(ended))
+	for i, id := range ended {
+		if g := s.h.resident(id); g != nil {
+			shut.Go(func() { errs[i] = g.control.Gate.Revoke() })
+		}
+	}
+	shut.Wait()
+	return errors.Join(errs...)
+}
+
+// Set keeps what is refused at a path.
+func (s settings) Set(id int64, path string, r membrane.Refusals) error {
+	s.h.settings.Lock()
+	defer s.h.settings.Unlock()
+	return s.h.db.Write(func(tx *database.Tx) error { return keepRefusals(tx, id, path, r) })
+}
+
+func keepRefusals(tx *database.Tx, id int64, path string, r membrane.Refusals) error {
+	if r == 0 {
+		_, err := tx.Exec("DELETE FROM gates WHERE grant_id=? AND path=?", id, []byte(path))
+		return err
+	}
+	_, err := tx.Exec("INSERT INTO gates(grant_id, path, refuses) VALUES(?, ?, ?) ON CONFLICT DO UPDATE SET refuses=excluded.refuses",
+		id, []byte(path), int64(r))
+	return err
+}
+
+// keepWritable changes what is refused of a grant that is not resident.
+func keepWritable(tx *database.Tx, id int64, on bool) error {
+	var now int64
+	err := tx.Row("SELECT refuses FROM gates WHERE grant_id=? AND path=x''", id).Scan(&now)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	r := membrane.Refusals(now) &^ membrane.RefuseChanges
+	if !on {
+		r |= membrane.RefuseChanges
+	}
+	return keepRefusals(tx, id, "", r)
+}
+
+func keepLimits(tx *database.Tx, id int64, more meter.Limits) error {
+	r, err := find(&tx.Rows, byID, id)
+	if err != nil {
+		return err
+	}
+	all := meter.Limits{}
+	for _, l := range []meter.Limits{r.limits, more} {
+		for k, n := range l {
+			if n != 0 {
+				all[k] = n
+			}
+		}
+	}
+	text, err := limitsText(all)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec("UPDATE grants SET limits=? WHERE id=?", text, id)
+	return err
+}
+
+// refuse sets at g's gates what the host has set there. The caller holds h.settings.
+func (h *Host) refuse(ctx context.Context, g *grant) error {
+	return h.db.Read(ctx, func(rows *database.Rows) error {
+		found, err := rows.Query("SELECT path, refuses FROM gates WHERE grant_id=?", g.id)
+		if err != nil {
+			return err
+		}
+		defer found.Close()
+		for found.Next() {
+			var path []byte
+			var r int64
+			if err := found.Scan(&path, &r); err != nil {
+				return err
+			}
+			g.control.Refuse(string(path), membrane.Refusals(r))
+		}
+		return found.Err()
+	})
+}
