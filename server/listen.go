@@ -130,13 +130,20 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	if s.id, err = host.NewIdentity(key); err != nil {
 		return err
 	}
-	for _, a := range at {
-		l, w, err := listenTLS(ctx, a, advertise)
+	ports, err := loadPorts(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	for i, a := range at {
+		l, w, err := ports.listen(ctx, i, a, advertise)
 		if err != nil {
 			return err
 		}
 		w.Key = s.id.Key
 		s.tls, s.ways = append(s.tls, l), append(s.ways, w)
+	}
+	if err := ports.keep(s.db); err != nil {
+		return err
 	}
 	return s.state.KeepWays(s.ways)
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"capd/locator"
 	"capd/state"
 	"capd/vfs"
 	"capd/vfs/vfstest/check"
@@ -105,5 +107,30 @@ func TestListenTLS(t *testing.T) {
 	_, _, err = listenTLS(t.Context(), hostPort{"203.0.113.1", 0}, nil)
 	if !errors.Is(err, vfs.Invalid) {
 		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+}
+
+// A host that listens at any free port has the same port again after a restart, unless somebody else has it by then.
+func TestPortIsKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	once := func() string {
+		s := &Server{State: dir, Logf: t.Logf, Listen: []Address{"tls:127.0.0.1:0"}, Mounts: []Mount{{Path: "m", URL: "memory:"}}}
+		check.OK(t, s.Start(t.Context()))
+		g, err := s.Grant(t.Context(), Guest{Name: "guest"})
+		check.OK(t, err)
+		check.OK(t, s.Close())
+		loc, err := locator.Parse(g.TLS[0])
+		check.OK(t, err)
+		return loc.Address()
+	}
+	first := once()
+	if again := once(); again != first {
+		t.Errorf("%s becomes %s", first, again)
+	}
+	l, err := net.Listen("tcp", first)
+	check.OK(t, err)
+	defer l.Close()
+	if other := once(); other == first {
+		t.Errorf("two listen at %s", first)
 	}
 }
