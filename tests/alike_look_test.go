@@ -10,6 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 )
 
@@ -152,6 +153,15 @@ func handOn(a *asker) {
 	}
 	d := a.openDir(root, "d")
 	uses(a.readOnlyDir(d))
+	for r := membrane.Read; r != 0; r <<= 1 {
+		for _, keep := range []membrane.Rights{r &^ membrane.ChangeRights, membrane.AllRights &^ membrane.ChangeRights &^ r} { // as a store that never changes is compared with one that is read-only
+			less := a.narrowDir(d, keep)
+			a.dirRights(less)
+			a.fileRights(a.narrowFile(a.openFile(less, "g"), membrane.AllRights))
+			a.glob(less, "*", "", 0)
+			uses(less)
+		}
+	}
 	taken, r := a.revocableDir(d)
 	kept := a.openFile(taken, "g")
 	uses(taken)

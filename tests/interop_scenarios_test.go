@@ -64,7 +64,7 @@ var scenarios = []scenario{
 	{name: "session", refused: "denied denied denied readOnly invalid revoked revoked",
 		want: exactly("shared of docs\nstill of docs\nfile hello")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound",
-		want: exactly("help Session 5\nhelp Dir 17\nhelp File 15\nhelp Writer 3\nhelp Revoker 2")},
+		want: exactly("help Session 5\nhelp Dir 19\nhelp File 17\nhelp Writer 3\nhelp Revoker 2")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
 listed 1200 5400 172
@@ -132,6 +132,8 @@ stat 4 ` + version([]byte("deep")))},
 			holds(s, "docs/deep/written", "before")
 			absent(s, "never")
 		}},
+	{name: "rights", refused: "denied denied readOnly", want: exactly("dir write,list\nnone 0\nfile write,list"),
+		after: func(s *cxxScene) { holds(s, "docs/dropped", "into the box") }},
 	{name: "errors", path: "/", refused: "notFound notDir isDir invalid invalid invalid outside limit denied denied askDenied tooLarge busy stale invalid invalid",
 		want: exactly("alive hello")},
 

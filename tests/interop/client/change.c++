@@ -203,6 +203,40 @@ SCENARIO(attenuate) {
   say("text", readText(guest, openFile(guest.dir, "a.md")));
 }
 
+static std::string words(capnp::List<Right>::Reader rights) {
+  std::string all;
+  for (auto right : rights) all += (all.empty() ? "" : ",") + std::string(kj::str(right).cStr());
+  return all;
+}
+
+SCENARIO(rights) {
+  // Some rights, and two that no host knows yet: those are dropped. It is all one chain.
+  auto box = call(guest.dir.narrowRequest(), [](auto& p) {
+    auto keep = p.initKeep(4);
+    keep.set(0, Right::LIST);
+    keep.set(1, static_cast<Right>(8));
+    keep.set(2, Right::WRITE);
+    keep.set(3, static_cast<Right>(65535));
+  }).getDir();
+  auto file = openFile(box, "a.md");
+  auto text = call(file.readTextRequest());
+  auto dropped = put(subDir(box, "docs"), "dropped", "into the box");
+  say("dir", words(guest(call(box.rightsRequest())).getRights()));
+  refused(guest, "denied", text);
+  guest(dropped);
+  refused(guest, "denied", call(box.statRequest()));
+  refused(guest, "readOnly", call(box.removeRequest(), [](auto& p) { p.setPath("a.md"); }));
+
+  // Nothing brings a right back, and an empty list keeps none.
+  auto none = call(file.narrowRequest()).getFile();
+  auto all = call(file.narrowRequest(), [](auto& p) {
+    auto keep = p.initKeep(8);
+    for (uint i = 0; i < 8; i++) keep.set(i, static_cast<Right>(i));
+  }).getFile();
+  say("none", guest(call(none.rightsRequest())).getRights().size());
+  say("file", words(guest(call(all.rightsRequest())).getRights()));
+}
+
 // One call for each code that a guest can meet here, each answered with the code's own type. It is granted the whole
 // namespace.
 SCENARIO(errors) {

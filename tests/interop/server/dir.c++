@@ -6,7 +6,7 @@ class Directory final : public Dir::Server, public Served {
   explicit Directory(Served s) : Served(kj::mv(s)) {}
 
   kj::Promise<void> list(ListContext c) override {
-    rights->look();
+    lease->look();
     auto params = c.getParams();
     auto limit = params.getLimit() == 0 ? 1000 : params.getLimit();
     auto at = params.getAfter().size() == 0 ? node->entries.begin() : node->entries.upper_bound(string(params.getAfter()));
@@ -19,13 +19,13 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> get(GetContext c) override {
-    rights->look();
+    lease->look();
     answer(c.getResults().initNode(), c.getParams().getName(), ::walk(node, c.getParams().getName(), false));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> walk(WalkContext c) override {
-    rights->look();
+    lease->look();
     answer(c.getResults().initNode(), c.getParams().getPath(), ::walk(node, c.getParams().getPath(), !c.getParams().getNoFollow()));
     return kj::READY_NOW;
   }
@@ -41,11 +41,11 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> openFile(OpenFileContext c) override {
-    rights->look();
+    lease->look();
     auto path = c.getParams().getPath();
     auto found = ::walk(node, path);
     if (found->type != Type::FILE) fail("isDir", path, "this is a directory");
-    auto answer = [this, c, found]() mutable { c.getResults().setFile(tree.file(found, below(rights))); };
+    auto answer = [this, c, found]() mutable { c.getResults().setFile(tree.file(found, below(lease))); };
     if (path == "slow") return tree.gone.addBranch().then(kj::mv(answer));
     answer();
     return kj::READY_NOW;
@@ -60,11 +60,11 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> stage(StageContext c) override {
-    rights->change();
+    lease->change();
     auto params = c.getParams();
     std::string path = params.getPath().cStr();
     auto self = thisCap();
-    c.getResults().setWriter(tree.writer(rights, [this, self, path](std::string content) {
+    c.getResults().setWriter(tree.writer(lease, [this, self, path](std::string content) {
       capnp::MallocMessageBuilder none;
       return replace(path.c_str(), none.getRoot<IfVersion>(), kj::mv(content));
     }));
@@ -72,23 +72,23 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> stat(StatContext c) override {
-    rights->look();
+    lease->look();
     describe(c.getResults().initStat(), "", *node);
     return kj::READY_NOW;
   }
 
   kj::Promise<void> createDir(CreateDirContext c) override {
-    c.getResults().setDir(tree.dir(create(c.getParams().getPath(), Type::DIRECTORY), below(rights)));
+    c.getResults().setDir(tree.dir(create(c.getParams().getPath(), Type::DIRECTORY), below(lease)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> createFile(CreateFileContext c) override {
-    c.getResults().setFile(tree.file(create(c.getParams().getPath(), Type::FILE), below(rights)));
+    c.getResults().setFile(tree.file(create(c.getParams().getPath(), Type::FILE), below(lease)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> remove(RemoveContext c) override {
-    rights->change();
+    lease->change();
     auto path = c.getParams().getPath();
     auto at = place(node, path);
     auto there = at.there();
@@ -100,7 +100,7 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> move(MoveContext c) override {
-    rights->change();
+    lease->change();
     if (!c.getParams().hasDst()) {
       moveTo(c.getParams(), *this);
       return kj::READY_NOW;
@@ -116,12 +116,12 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> readOnly(ReadOnlyContext c) override {
-    c.getResults().setDir(tree.dir(node, below(rights, true)));
+    c.getResults().setDir(tree.dir(node, below(lease, true)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> revocable(RevocableContext c) override {
-    auto lent = below(rights);
+    auto lent = below(lease);
     c.getResults().setDir(tree.dir(node, lent));
     c.getResults().setRevoker(tree.revoker(lent));
     return kj::READY_NOW;
@@ -132,28 +132,28 @@ class Directory final : public Dir::Server, public Served {
     std::string name = path.cStr();
     describe(to.initStat(), name.substr(name.rfind('/') + 1).c_str(), *found);
     switch (found->type) {
-      case Type::DIRECTORY: to.setDir(tree.dir(found, below(rights))); break;
-      case Type::FILE: to.setFile(tree.file(found, below(rights))); break;
+      case Type::DIRECTORY: to.setDir(tree.dir(found, below(lease))); break;
+      case Type::FILE: to.setFile(tree.file(found, below(lease))); break;
       default: to.initLink().setTarget(found->content);
     }
   }
 
   Dir::Client directory(kj::StringPtr path) {
-    rights->look();
+    lease->look();
     auto found = ::walk(node, path);
     if (found->type != Type::DIRECTORY) fail("notDir", path, "this is a file");
-    return tree.dir(found, below(rights));
+    return tree.dir(found, below(lease));
   }
 
   InodePtr create(kj::StringPtr path, Type type) {
-    rights->change();
+    lease->change();
     auto at = place(node, path);
     if (at.there() != nullptr) fail("exists", path, "something has this name");
     return at.dir->entries[at.name] = make(type);
   }
 
   std::string replace(kj::StringPtr path, IfVersion::Reader condition, std::string content) {
-    rights->change();
+    lease->change();
     auto at = place(node, path);
     auto there = at.there();
     check(condition, path, there);
@@ -164,7 +164,7 @@ class Directory final : public Dir::Server, public Served {
   }
 
   void moveTo(MoveParams::Reader params, Directory& dst) {
-    dst.rights->change();
+    dst.lease->change();
     auto from = place(node, params.getPath()), to = place(dst.node, params.getNewPath());
     auto there = from.there();
     if (there == nullptr) fail("notFound", params.getPath(), "nothing has this name");
@@ -175,4 +175,4 @@ class Directory final : public Dir::Server, public Served {
   }
 };
 
-Dir::Client Tree::dir(InodePtr node, Rights rights) { return dirs.add(kj::heap<Directory>(Served{*this, node, rights})); }
+Dir::Client Tree::dir(InodePtr node, LeasePtr lease) { return dirs.add(kj::heap<Directory>(Served{*this, node, lease})); }

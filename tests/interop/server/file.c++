@@ -6,7 +6,7 @@ class Bytes final : public File::Server, public Served {
   explicit Bytes(Served s) : Served(kj::mv(s)) {}
 
   kj::Promise<void> readText(ReadTextContext c) override {
-    rights->look();
+    lease->look();
     if (node->content == "never") {
       say("called");
       c.allowCancellation();
@@ -18,7 +18,7 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> readBytes(ReadBytesContext c) override {
-    rights->look();
+    lease->look();
     if (node->content.size() > 4 << 20) fail("tooLarge", "", "use stream");
     c.getResults().setData(bytes(node->content));
     c.getResults().setVersion(bytes(versionOf(node->content)));
@@ -26,7 +26,7 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> read(ReadContext c) override {
-    rights->look();
+    lease->look();
     auto params = c.getParams();
     auto all = bytes(node->content);
     auto begin = kj::min(params.getOffset(), all.size()), end = kj::min(begin + params.getLength(), all.size());
@@ -36,7 +36,7 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> stream(StreamContext c) override {
-    rights->look();
+    lease->look();
     auto params = c.getParams();
     auto all = bytes(node->content);
     auto begin = kj::min(params.getOffset(), all.size());
@@ -57,9 +57,9 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> stage(StageContext c) override {
-    rights->change();
+    lease->change();
     auto self = thisCap();
-    c.getResults().setWriter(tree.writer(rights, [this, self](std::string content) {
+    c.getResults().setWriter(tree.writer(lease, [this, self](std::string content) {
       capnp::MallocMessageBuilder none;
       return replace(none.getRoot<IfVersion>(), kj::mv(content));
     }));
@@ -67,7 +67,7 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> write(WriteContext c) override {
-    rights->change();
+    lease->change();
     check(c.getParams().getIfVersion(), "", node);
     auto data = string(c.getParams().getData());
     auto offset = c.getParams().getOffset();
@@ -77,7 +77,7 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> append(AppendContext c) override {
-    rights->change();
+    lease->change();
     check(c.getParams().getIfVersion(), "", node);
     c.getResults().setOffset(node->content.size());
     node->content += string(c.getParams().getData());
@@ -85,19 +85,19 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> truncate(TruncateContext c) override {
-    rights->change();
+    lease->change();
     check(c.getParams().getIfVersion(), "", node);
     node->content.resize(c.getParams().getSizeBytes());
     return kj::READY_NOW;
   }
 
   kj::Promise<void> sync(SyncContext) override {
-    rights->look();
+    lease->look();
     return kj::READY_NOW;
   }
 
   kj::Promise<void> stat(StatContext c) override {
-    rights->look();
+    lease->look();
     auto stat = c.getResults().initStat();
     describe(stat, "", *node);
     if (c.getParams().getWithVersion()) stat.setVersion(bytes(versionOf(node->content)));
@@ -105,12 +105,12 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> readOnly(ReadOnlyContext c) override {
-    c.getResults().setFile(tree.file(node, below(rights, true)));
+    c.getResults().setFile(tree.file(node, below(lease, true)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> revocable(RevocableContext c) override {
-    auto lent = below(rights);
+    auto lent = below(lease);
     c.getResults().setFile(tree.file(node, lent));
     c.getResults().setRevoker(tree.revoker(lent));
     return kj::READY_NOW;
@@ -119,7 +119,7 @@ class Bytes final : public File::Server, public Served {
  private:
   // pump writes what is left to the sink, as fast as the library's window lets it.
   kj::Promise<void> pump(Sink::Client sink, size_t at, size_t end) {
-    rights->look();
+    lease->look();
     if (at == end) return sink.doneRequest().send().ignoreResult();
     auto next = kj::min(at + (256 << 10), end);
     auto write = sink.writeRequest();
@@ -128,21 +128,21 @@ class Bytes final : public File::Server, public Served {
   }
 
   std::string replace(IfVersion::Reader condition, std::string content) {
-    rights->change();
+    lease->change();
     check(condition, "", node);
     node->content = kj::mv(content);
     return versionOf(node->content);
   }
 };
 
-File::Client Tree::file(InodePtr node, Rights rights) { return files.add(kj::heap<Bytes>(Served{*this, node, rights})); }
+File::Client Tree::file(InodePtr node, LeasePtr lease) { return files.add(kj::heap<Bytes>(Served{*this, node, lease})); }
 
 // Staging serves a Writer. It is not served as a stream, so that it sees all that its client has on its way: writes are
 // answered when for a moment no more have come, and commit says how many bytes were unanswered at most.
 class Staging final : public Writer::Server {
  public:
-  Staging(Tree& tree, Rights rights, kj::Function<std::string(std::string)> commit)
-      : tree(tree), rights(kj::mv(rights)), done(kj::mv(commit)) {}
+  Staging(Tree& tree, LeasePtr lease, kj::Function<std::string(std::string)> commit)
+      : tree(tree), lease(kj::mv(lease)), done(kj::mv(commit)) {}
   ~Staging() noexcept(false) {
     if (!committed) say("dropped");
   }
@@ -150,7 +150,7 @@ class Staging final : public Writer::Server {
   DispatchCallResult dispatchCall(uint64_t interface, uint16_t method,
                                   capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
     if (interface != capnp::typeId<Writer>() || method != 0) return Writer::Server::dispatchCall(interface, method, context);
-    rights->change();
+    lease->change();
     auto data = string(context.getParams().getAs<WriteParams>().getData());
     content += data;
     unanswered += data.size();
@@ -166,7 +166,7 @@ class Staging final : public Writer::Server {
   }
 
   kj::Promise<void> commit(CommitContext c) override {
-    rights->change();
+    lease->change();
     if (committed || unanswered > 0) fail("invalid", "", "the writer has ended, or writes are under way");
     committed = true;
     say(kj::str("unanswered ", most));
@@ -176,7 +176,7 @@ class Staging final : public Writer::Server {
 
  private:
   Tree& tree;
-  Rights rights;
+  LeasePtr lease;
   kj::Function<std::string(std::string)> done;
   std::string content;
   size_t unanswered = 0, most = 0;
@@ -185,6 +185,6 @@ class Staging final : public Writer::Server {
   bool committed = false;
 };
 
-Writer::Client Tree::writer(Rights rights, kj::Function<std::string(std::string)> commit) {
-  return kj::heap<Staging>(*this, kj::mv(rights), kj::mv(commit));
+Writer::Client Tree::writer(LeasePtr lease, kj::Function<std::string(std::string)> commit) {
+  return kj::heap<Staging>(*this, kj::mv(lease), kj::mv(commit));
 }

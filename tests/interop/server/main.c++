@@ -11,23 +11,23 @@ void say(kj::StringPtr line) {
 
 class Taker final : public Revoker::Server {
  public:
-  explicit Taker(Rights rights) : rights(kj::mv(rights)) {}
+  explicit Taker(LeasePtr lease) : lease(kj::mv(lease)) {}
   kj::Promise<void> revoke(RevokeContext) override {
-    rights->revoked = true;
+    lease->revoked = true;
     return kj::READY_NOW;
   }
 
  private:
-  Rights rights;
+  LeasePtr lease;
 };
 
-Revoker::Client Tree::revoker(Rights rights) { return kj::heap<Taker>(kj::mv(rights)); }
+Revoker::Client Tree::revoker(LeasePtr lease) { return kj::heap<Taker>(kj::mv(lease)); }
 
-void Tree::set(Ref::Builder ref, InodePtr node, Rights rights) {
+void Tree::set(Ref::Builder ref, InodePtr node, LeasePtr lease) {
   if (node->type == Type::DIRECTORY) {
-    ref.setDir(dir(node, rights));
+    ref.setDir(dir(node, lease));
   } else {
-    ref.setFile(file(node, rights));
+    ref.setFile(file(node, lease));
   }
 }
 
@@ -54,26 +54,26 @@ Tree::Tree(kj::AsyncIoContext& io) : timer(io.provider->getTimer()), root(make(T
 class Front final : public Session::Server {
  public:
   Front(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::byte> secret) : tree(io) {
-    locators.emplace(string(secret), Served{tree, tree.root, std::make_shared<Right>()});
+    locators.emplace(string(secret), Served{tree, tree.root, std::make_shared<Lease>()});
   }
 
   kj::Promise<void> restore(RestoreContext c) override {
     auto& s = find(c.getParams().getSecret());
-    tree.set(c.getResults().initRef(), s.node, below(s.rights));
+    tree.set(c.getResults().initRef(), s.node, below(s.lease));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> restoreDir(RestoreDirContext c) override {
     auto& s = find(c.getParams().getSecret());
     if (s.node->type != Type::DIRECTORY) fail("notDir", "", "this is a file");
-    c.getResults().setDir(tree.dir(s.node, below(s.rights)));
+    c.getResults().setDir(tree.dir(s.node, below(s.lease)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> restoreFile(RestoreFileContext c) override {
     auto& s = find(c.getParams().getSecret());
     if (s.node->type != Type::FILE) fail("isDir", "", "this is a directory");
-    c.getResults().setFile(tree.file(s.node, below(s.rights)));
+    c.getResults().setFile(tree.file(s.node, below(s.lease)));
     return kj::READY_NOW;
   }
 
@@ -91,7 +91,7 @@ class Front final : public Session::Server {
   Served& find(capnp::Data::Reader secret) {
     auto found = locators.find(string(secret));
     if (found == locators.end()) fail("denied", "", "this is not a secret of this host's");
-    found->second.rights->look();
+    found->second.lease->look();
     return found->second;
   }
 
@@ -99,7 +99,7 @@ class Front final : public Session::Server {
   void mint(ShareContext c, kj::Maybe<Server&> server) {
     KJ_IF_MAYBE(s, server) {
       auto& served = dynamic_cast<Served&>(*s);
-      auto shared = below(served.rights);
+      auto shared = below(served.lease);
       std::string secret;
       for (std::random_device random; secret.size() < 32;) secret += static_cast<char>(random());
       locators.emplace(secret, Served{tree, served.node, shared});

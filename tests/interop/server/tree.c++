@@ -10,13 +10,13 @@ void fail(kj::StringPtr code, kj::StringPtr path, kj::StringPtr text) {
   kj::throwFatalException(kj::Exception(type, __FILE__, __LINE__, kj::str("capd: ", code, ": ", path, ": ", text)));
 }
 
-void Right::look() const {
+void Lease::look() const {
   for (auto r = this; r != nullptr; r = r->above.get()) {
     if (r->revoked) fail("revoked", "", "this was taken back");
   }
 }
 
-void Right::change() const {
+void Lease::change() const {
   look();
   for (auto r = this; r != nullptr; r = r->above.get()) {
     if (r->readOnly) fail("readOnly", "", "this is for reading");

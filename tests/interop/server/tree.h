@@ -28,20 +28,20 @@ using InodePtr = std::shared_ptr<Inode>;
 
 inline InodePtr make(Type type, std::string content = "") { return std::make_shared<Inode>(Inode{type, kj::mv(content), {}}); }
 
-// Right is what a capability may do. What is derived from it has no more.
-struct Right {
-  std::shared_ptr<Right> above;
+// Lease is what a capability may do. What is derived from it has no more.
+struct Lease {
+  std::shared_ptr<Lease> above;
   bool readOnly = false;
   bool revoked = false;
 
   void look() const;    // refuses what was taken back
   void change() const;  // refuses what is read-only, too
 };
-using Rights = std::shared_ptr<Right>;
+using LeasePtr = std::shared_ptr<Lease>;
 
-inline Rights below(Rights above, bool readOnly = false) {
+inline LeasePtr below(LeasePtr above, bool readOnly = false) {
   above->look();
-  return std::make_shared<Right>(Right{above, readOnly});
+  return std::make_shared<Lease>(Lease{above, readOnly});
 }
 
 // Tree is what is served, and the table of what serves it.
@@ -49,11 +49,11 @@ class Tree {
  public:
   explicit Tree(kj::AsyncIoContext& io);
 
-  Dir::Client dir(InodePtr node, Rights rights);
-  File::Client file(InodePtr node, Rights rights);
-  Revoker::Client revoker(Rights rights);
-  Writer::Client writer(Rights rights, kj::Function<std::string(std::string)> commit);
-  void set(Ref::Builder ref, InodePtr node, Rights rights);
+  Dir::Client dir(InodePtr node, LeasePtr lease);
+  File::Client file(InodePtr node, LeasePtr lease);
+  Revoker::Client revoker(LeasePtr lease);
+  Writer::Client writer(LeasePtr lease, kj::Function<std::string(std::string)> commit);
+  void set(Ref::Builder ref, InodePtr node, LeasePtr lease);
 
   kj::Timer& timer;
   InodePtr root;
@@ -68,7 +68,7 @@ class Tree {
 struct Served {
   Tree& tree;
   InodePtr node;
-  Rights rights;
+  LeasePtr lease;
 };
 
 // walk follows a path from node, and the links on it.
