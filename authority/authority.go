@@ -32,8 +32,9 @@ type Host struct {
 	places   Places
 	since    time.Time
 
-	db   *database.DB
-	mine bool // db is closed with the host
+	clock *membrane.Clock // by which grants expire
+	db    *database.DB
+	mine  bool // db is closed with the host
 
 	settings sync.Mutex // held to change a grant's settings, and to make one resident with those it has
 
@@ -79,7 +80,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 	}
 	h := &Host{
 		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, since: time.Now(),
-		db: o.DB, mine: o.DB == nil, loading: map[int64]*load{},
+		clock: &membrane.Clock{}, db: o.DB, mine: o.DB == nil, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}
 	h.forgets.most = MaxGone

@@ -79,7 +79,7 @@ func (v *dirView) Readable(path string) func() error {
 		r = r.walk(strings.Split(path, "/"))
 	}
 	return func() error {
-		if b.gate.word.Load() != b.word {
+		if !b.holds() {
 			b = v.bindAt(at)
 		}
 		if err := (b.mode() | v.mask).refuse(noList); err != nil || v.guards.policy == nil {

@@ -19,12 +19,12 @@ type commit struct {
 	done  chan struct{}
 }
 
-// enter begins a change at g. It reports false when g's word is no longer word. It
-// never waits for another change.
+// enter begins a change at g. It reports false when g's word is no longer word, or when g's
+// time is over. It never waits for another change.
 func (g *Gate) enter(c *commit, word uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.word.Load() != word {
+	if g.word.Load() != word || g.due() {
 		return false
 	}
 	if g.commits == nil {

@@ -3,7 +3,6 @@ package membrane
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"capd/meter"
 	"capd/vfs"
@@ -21,7 +20,8 @@ type Gate struct {
 	depth  int          // how many times it was derived
 	meter  *meter.Meter // counts what is done through the gate; nil for none. See Revocable; inherited
 
-	word atomic.Uint64 // the effective mode and a generation
+	word  atomic.Uint64 // the effective mode and a generation
+	until atomic.Int64  // when it, or the first gate above it, expires; 0: never. Written before word
 
 	// Guarded by tree.mu.
 	own        mode
@@ -37,10 +37,9 @@ type Gate struct {
 	watchers   map[*watcher]struct{}
 	id         uint64
 	refs       int
-	quiet      bool // dead, like everything below, and no commit is under way there
-	timer      *time.Timer
-	deadline   time.Time // of timer
-	kept       int64     // the id under which tree.settings keeps what is set here; 0: none
+	quiet      bool  // dead, like everything below, and no commit is under way there
+	expires    int64 // when it expires by itself; 0: never
+	kept       int64 // the id under which tree.settings keeps what is set here; 0: none
 
 	walks sync.Mutex // held to look for commits below
 
@@ -50,6 +49,7 @@ type Gate struct {
 }
 
 type gateTree struct {
+	clock   *Clock
 	mu      sync.Mutex
 	nextID  uint64
 	commits atomic.Int64 // under way at any gate
@@ -60,8 +60,11 @@ type gateTree struct {
 
 // NewGate returns the root of a new tree of gates, readable and writable, for
 // [Guarded]. Release it when nobody will control it any more.
-func NewGate() *Gate {
-	t := &gateTree{}
+func NewGate() *Gate { return NewGateOn(&Clock{}) }
+
+// NewGateOn is NewGate with the clock by which the gates of the tree expire.
+func NewGateOn(c *Clock) *Gate {
+	t := &gateTree{clock: c}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.newGate("", nil)
@@ -95,15 +98,20 @@ func (g *Gate) refresh() (dead []*Gate) {
 	for len(queue) > 0 {
 		g := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		m := g.own
+		m, until := g.own, g.expires
 		for _, p := range g.parents {
 			m |= mode(p.word.Load()) & modeBits
+			until = earlier(until, p.until.Load())
+		}
+		if until != 0 {
+			m |= timed
 		}
 		old := mode(g.word.Load())
 		now := m | old&^modeBits
-		if now == old {
+		if now == old && until == g.until.Load() {
 			continue
 		}
+		g.until.Store(until)
 		g.setWord(now)
 		if now&deadModes != 0 && old&deadModes == 0 {
 			dead = append(dead, g)
@@ -199,7 +207,7 @@ func (g *Gate) release() {
 // locks reports whether g is a route that forbids something now or at its deadline, or
 // leads to such a route. It then stays when its control is released.
 func (g *Gate) locks() bool {
-	return g.name != "" && (g.own != 0 || g.timer != nil || len(g.routes) > 0)
+	return g.name != "" && (g.own != 0 || g.expires != 0 || len(g.routes) > 0)
 }
 
 // unlink removes g, which has no references, from the tree, with the routes and
@@ -220,9 +228,6 @@ func (g *Gate) unlink() {
 
 // cut is unlink for g and what is below it. It returns the watchers that were there.
 func (g *Gate) cut(orphans []*watcher) []*watcher {
-	if g.timer != nil {
-		g.timer.Stop()
-	}
 	for _, p := range g.parents {
 		delete(p.children, g)
 	}

@@ -404,31 +404,3 @@ func put2(ctx context.Context, d vfs.Dir, name string) error {
 	_, err := d.Replace(ctx, name, nil, vfs.If{})
 	return err
 }
-
-func TestExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, c, _ := check.Guarded(t, check.Sample)
-		h := check.Hold(t, d)
-		sub, below := check.Controlled(t, check.DirAt(t, d, "a"))
-		told := false
-		membrane.OnRevoke(sub, func(err error) { check.Is(t, "told", err, vfs.Expired); told = true })
-		c.ExpireAt(time.Now().Add(time.Hour))
-		c.ExpireAt(time.Now().Add(time.Minute))
-		c.ExpireAt(time.Now().Add(time.Hour)) // it was to expire before
-		below.ExpireAt(time.Now().Add(2 * time.Minute))
-		time.Sleep(time.Minute - 1)
-		synctest.Wait()
-		check.TryAll(t, "in time", h, "", "")
-		time.Sleep(1)
-		synctest.Wait()
-		check.TryAll(t, "late", h, vfs.Expired, vfs.Expired)
-		if _, err := sub.Stat(t.Context()); vfs.CodeOf(err) != vfs.Expired || !told || !below.Revoked() {
-			t.Errorf("below: %v, told %v", err, told)
-		}
-		c.ExpireAt(time.Now().Add(time.Hour))
-		check.Is(t, "revived", func() error { _, err := d.Stat(t.Context()); return err }(), vfs.Expired)
-		check.OK(t, c.Revoke())
-		_, err := d.Stat(t.Context())
-		check.Is(t, "revoked then", err, vfs.Revoked)
-	})
-}

@@ -80,19 +80,6 @@ func (g *Gate) SetReadable(on bool) {
 	}
 }
 
-// ExpireAt makes the gate expire at t, unless it expires earlier already.
-func (g *Gate) ExpireAt(t time.Time) {
-	g.tree.mu.Lock()
-	defer g.tree.mu.Unlock()
-	if g.timer != nil {
-		if !t.Before(g.deadline) || !g.timer.Stop() {
-			return
-		}
-	}
-	g.deadline = t
-	g.timer = time.AfterFunc(time.Until(t), func() { g.set(expired, 0) })
-}
-
 // Writable reports what SetWritable set here (own), and whether changes are possible
 // now, all gates above included (effective).
 func (g *Gate) Writable() (own, effective bool) { return g.allows(changes) }
@@ -106,13 +93,13 @@ func (g *Gate) Locked() bool { return mode(g.word.Load())&changes != 0 }
 
 // Ended returns the error that every call answers once the gate, or one above it, was
 // revoked or has expired. It returns nil before that.
-func (g *Gate) Ended() error { return (mode(g.word.Load()) & deadModes).refuse(0) }
+func (g *Gate) Ended() error { return (g.mode() & deadModes).refuse(0) }
 
 // Revoked reports whether the gate, or one above it, was revoked or has expired.
-func (g *Gate) Revoked() bool { return mode(g.word.Load())&deadModes != 0 }
+func (g *Gate) Revoked() bool { return g.mode()&deadModes != 0 }
 
 func (g *Gate) allows(m mode) (own, effective bool) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
-	return g.own&m == 0, mode(g.word.Load())&(m|deadModes) == 0
+	return g.own&m == 0, g.mode()&(m|deadModes) == 0
 }

@@ -24,6 +24,7 @@ const (
 	ending    // the host ends
 	hidden    // a mount covers it
 	gone      // nothing holds the gate, and it has left its tree
+	timed     // it expires at some time; refuses nothing by itself
 
 	modeBits  = oneGen - 1
 	oneGen    = mode(1) << 16

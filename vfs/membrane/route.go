@@ -147,7 +147,7 @@ func (g *Gate) controlled(path string) bool {
 // held reports whether the route r or one below it is controlled or forbids something.
 // A gate that a guest derived there does not count.
 func (r *Gate) held() bool {
-	if r.controls > 0 || r.own != 0 || r.timer != nil {
+	if r.controls > 0 || r.own != 0 || r.expires != 0 {
 		return true
 	}
 	for _, next := range r.routes {

@@ -24,9 +24,9 @@ const (
 	RefuseAll // for good
 )
 
-// NewKeptGate is [NewGate] for a tree whose settings s keeps. A [Control] of a gate in that tree waits for s.
-func NewKeptGate(s Settings) *Gate {
-	g := NewGate()
+// NewKeptGate is [NewGateOn] for a tree whose settings s keeps. A [Control] of a gate in that tree waits for s.
+func NewKeptGate(s Settings, c *Clock) *Gate {
+	g := NewGateOn(c)
 	g.tree.settings = s
 	return g
 }

@@ -86,14 +86,23 @@ type binding struct {
 	more mode
 }
 
+// holds reports whether b is still what binds.
+func (b *binding) holds() bool {
+	return b.gate.word.Load() == b.word && (mode(b.word)&timed == 0 || b.more&expired != 0 || !b.gate.due())
+}
+
 func (b binding) mode() mode { return mode(b.word)&modeBits | b.more }
 
 // bind returns the gate that binds the view, and its word now.
 func (v *view) bind() binding {
-	if b := v.bound.Load(); b != nil && b.gate.word.Load() == b.word {
+	if b := v.bound.Load(); b != nil && b.holds() {
 		return *b
 	}
 	b := v.bindAt(v.path)
+	if b.more&expired != 0 {
+		b.gate.Expire()
+		b = v.bindAt(v.path)
+	}
 	v.bound.Store(&b)
 	return b
 }
@@ -112,6 +121,9 @@ func (v *view) bindLocked(path string) binding {
 	b := binding{gate: at, word: at.word.Load()}
 	if v.leaf && v.base.leads(path) {
 		b.more = hidden
+	}
+	if at.due() {
+		b.more |= expired
 	}
 	return b
 }

@@ -75,7 +75,7 @@ type watcher struct {
 func (g *Gate) watch(path string, f func(error)) (stop func()) {
 	w := &watcher{base: g, path: path, f: f}
 	g.tree.mu.Lock()
-	if m := mode(g.at(path).word.Load()); m&deadModes != 0 {
+	if m := g.at(path).mode(); m&deadModes != 0 {
 		g.tree.mu.Unlock()
 		f(m.refuse(0))
 		return func() {}
