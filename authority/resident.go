@@ -151,7 +151,7 @@ func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
 	g.node = nil
 	h.residents.add(g)
 	h.mu.Unlock()
-	_, err := h.read(ctx, g.id)
+	r, err := h.read(ctx, g.id)
 	if err == nil {
 		err = g.end()
 	}
@@ -160,8 +160,10 @@ func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
 		err = errEnded
 	}
 	g.node = node
-	if err != nil {
-		h.residents.remove(g)
+	h.residents.remove(g)
+	if err == nil {
+		g.digest = r.digest // of a secret that may be newer
+		h.residents.add(g)
 	}
 	h.mu.Unlock()
 	if err != nil {

@@ -53,6 +53,8 @@ type Guest struct {
 	ReadOnly bool
 	Limits   meter.Limits // where it is silent, Config.GuestLimits holds
 	Where    string       // "NAME:LINE:COLUMN" of the guest in the file
+	// The file on the host that the guest's locator is written to; "" for none.
+	LocatorFile string
 }
 
 // Quota bounds what may be added to a mount. A zero field means no bound.

@@ -41,8 +41,8 @@ var full = &config.Config{
 		{Path: "tmp", URL: "memory:?max=64MiB", Links: config.LinksFollow, Quota: config.Quota{Bytes: 1024}, Where: "full.yaml:21:5"},
 	},
 	Guests: []config.Guest{
-		{Name: "agent", Path: "project", ReadOnly: true, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Where: "full.yaml:26:5"},
-		{Name: "g1.reader", Where: "full.yaml:33:5"},
+		{Name: "agent", Path: "project", ReadOnly: true, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Where: "full.yaml:26:5", LocatorFile: "agent.locator"},
+		{Name: "g1.reader", Where: "full.yaml:34:5"},
 	},
 }
 

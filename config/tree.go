@@ -97,6 +97,7 @@ func (r *reader) guest(n ast.Node, others map[string]place) Guest {
 		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},
 		key{"readOnly", "", r.flag("readOnly", &g.ReadOnly)},
 		key{"limits", "", r.limits("limits", &g.Limits)},
+		key{"locatorFile", "", r.text("locatorFile", &g.LocatorFile, r.some("locatorFile", "a file that the host writes the locator to, or leave it out to have it printed"))},
 	)
 	return g
 }

@@ -18,7 +18,8 @@ import (
 type Granted struct {
 	Grant
 	Since   time.Time // when it was made
-	Locator string    // for guests on this machine; "" for a grant of an earlier start, whose guest has it
+	Locator string    // for guests on this machine; "" for a grant of an earlier start, whose guest has it, and with a File
+	File    string    // where the locator is; "" unless the guest has a LocatorFile
 	TLS     []string  // for guests elsewhere, one for each of Server.Listen
 }
 
@@ -58,6 +59,9 @@ func (s *Server) Keep(ctx context.Context, g Guest) (*Granted, error) {
 // Reconcile grants to guests as a configuration names them. A grant that an earlier Reconcile has made, also before a
 // restart with the same state directory, is kept if guests still has it, and is returned without a locator: the guest has
 // it. Others that Reconcile has made are revoked. If one of guests cannot be granted what it has, nothing changes.
+//
+// If a guest has a LocatorFile, its locator is there afterwards, and only this user can read it. A file without a
+// locator of the grant gets a new one, and the locator that there was before ends.
 func (s *Server) Reconcile(ctx context.Context, guests []Guest) ([]*Granted, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -75,6 +79,13 @@ func (s *Server) Reconcile(ctx context.Context, guests []Guest) ([]*Granted, err
 	}
 	out := make([]*Granted, len(all))
 	for i, given := range all {
+		if file := guests[i].LocatorFile; file != "" {
+			if err := s.keepLocator(ctx, file, given); err != nil {
+				return nil, s.refused(guests[i], err)
+			}
+			out[i] = &Granted{Grant: given.Grant, Since: given.Since, File: file}
+			continue
+		}
 		out[i] = s.granted(given)
 	}
 	return out, nil

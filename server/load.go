@@ -39,6 +39,9 @@ func (s *Server) Load(name string) ([]Guest, error) {
 		return nil, err
 	}
 	s.State = cmp.Or(s.State, from(here, c.State))
+	for i := range c.Guests {
+		c.Guests[i].LocatorFile = from(here, c.Guests[i].LocatorFile)
+	}
 	return c.Guests, nil
 }
 

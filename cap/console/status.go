@@ -11,8 +11,8 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vat"
-	"capd/vfs"
 	"capd/version"
+	"capd/vfs"
 )
 
 // unknown is the default of Options.Process.

@@ -164,6 +164,10 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 		fmt.Fprintln(e.stdout, "\nNobody has a grant yet: see capd grant --help")
 	}
 	for _, g := range all {
+		if g.File != "" {
+			fmt.Fprintf(e.stdout, "\nThe locator of %q is in %s\n", g.Guest, vfs.Printable(g.File))
+			continue
+		}
 		if g.Locator == "" {
 			fmt.Fprintf(e.stdout, "\n%q has its locator since %s. For another: %s grant %s%s%s\n", g.Guest, g.Since.Format("2 January 2006 15:04"),
 				self(), operator.Quote(g.Guest), pathFlag(g.Path), c.how())
