@@ -185,6 +185,9 @@ func (s *Server) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := s.mountAgain(ctx); err != nil {
+		return err
+	}
 	s.tellKept(ctx)
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
 		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Places: s.fs,
@@ -210,7 +213,7 @@ func hostLimits(own Limits) Limits {
 
 // answer begins to serve connections.
 func (s *Server) answer() {
-	s.served = host.New(s.authority, host.Options{VirtualFs: s.fs, Logf: s.logf})
+	s.served = host.New(s.authority, host.Options{VirtualFs: console{s.fs, s.db}, Logf: s.logf})
 	s.failed, s.closed = make(chan error, 2+len(s.tls)), make(chan struct{})
 	go func() { s.failed <- s.served.ServeGuests(s.guests) }()
 	go func() { s.failed <- s.served.ServeConsole(s.control, s.locate) }()
