@@ -82,7 +82,8 @@ type mountCommand struct {
 }
 
 func (mountCommand) Help() string {
-	return `It appears at once in every grant that reaches the path, and hides what was there.
+	return `It appears at once in every grant that reaches the path, and hides what was there. It is mounted
+again whenever the host starts, until capd unmount.
 
   physical:DIR          a directory of this machine
   git:REPO#REV          a commit, branch or tag; git:REPO?writable#main takes changes, which
