@@ -82,6 +82,11 @@ func (d *DB) Read(ctx context.Context, do func(*Rows) error) error {
 		}
 		c = opened
 	}
+	return c.snapshot(do)
+}
+
+// snapshot runs do in a transaction that only reads.
+func (c *conn) snapshot(do func(*Rows) error) error {
 	if _, err := c.exec("BEGIN"); err != nil {
 		return hidden(err)
 	}

@@ -150,3 +150,23 @@ func TestKeyCannotBeKept(t *testing.T) {
 		t.Fatalf("%v, want %v", err, vfs.Denied)
 	}
 }
+
+// The record has a key of its own, which is kept as well.
+func TestRecordKey(t *testing.T) {
+	s := Dir(t.TempDir())
+	_, err := s.ReadRecordKey()
+	check.Is(t, "no key", err, vfs.NotFound)
+	first, err := s.RecordKey()
+	check.OK(t, err)
+	host, err := s.Key()
+	check.OK(t, err)
+	again, err := s.ReadRecordKey()
+	check.OK(t, err)
+	if !again.Equal(first) || first.Equal(host) {
+		t.Error("the record's key is another one, or the host's")
+	}
+	check.OK(t, os.Chmod(s.join("record.key"), 0o644))
+	if _, err := s.ReadRecordKey(); runtime.GOOS != "windows" && (vfs.CodeOf(err) != vfs.Invalid || !strings.Contains(err.Error(), "sign another record")) {
+		t.Errorf("a key that others can read: %v", err)
+	}
+}
