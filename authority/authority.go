@@ -19,6 +19,7 @@ import (
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
@@ -32,9 +33,11 @@ type Host struct {
 	places   Places
 	since    time.Time
 
-	clock *membrane.Clock // by which grants expire
-	db    *database.DB
-	mine  bool // db is closed with the host
+	clock  *membrane.Clock // by which grants expire
+	db     *database.DB
+	mine   bool        // db is closed with the host
+	record *record.Log // nil: nothing is recorded
+	spans  spans
 
 	settings sync.Mutex // held to change a grant's settings, and to make one resident with those it has
 
@@ -56,6 +59,8 @@ type Options struct {
 	Limits meter.Limits
 	// DB keeps the grants. It is not closed with the host. Nil keeps them in memory.
 	DB *database.DB
+	// Record gets every change of guests; without it there is no change. It is not closed with the host. Nil records nothing.
+	Record *record.Log
 	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
 	Places Places
 }
@@ -66,6 +71,8 @@ type Places interface {
 	Mounted(path string) map[string]string
 	// Remains reports whether a grant on path still reaches the stores that it reached when Mounted returned then.
 	Remains(path string, then map[string]string) bool
+	// Lasting reports whether what is stored at path outlives the process.
+	Lasting(path string) bool
 }
 
 // New returns a host of tree that keeps nothing, and takes over tree. m and limits are as in [Options].
@@ -80,7 +87,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 	}
 	h := &Host{
 		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, since: time.Now(),
-		clock: &membrane.Clock{}, db: o.DB, mine: o.DB == nil, loading: map[int64]*load{},
+		clock: &membrane.Clock{}, db: o.DB, mine: o.DB == nil, record: o.Record, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}
 	h.forgets.most = MaxGone

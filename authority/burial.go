@@ -113,6 +113,7 @@ func (h *Host) Close() error {
 	}
 	ends.Wait()
 	h.burials.Wait()
+	h.spans.closeAll()
 	errs[len(all)] = h.root.Close()
 	if h.mine {
 		errs[len(all)+1] = h.db.Close()

@@ -1,6 +1,11 @@
 package authority
 
-import "capd/database"
+import (
+	"time"
+
+	"capd/database"
+	"capd/record"
+)
 
 // WaitForBurials waits until what was revoked has let go of what it held.
 func (h *Host) WaitForBurials() { h.burials.Wait() }
@@ -20,3 +25,13 @@ func (h *Host) Residents() (ids, digests, meters int) {
 	r := &h.residents
 	return r.byID.Len(), len(r.byDigest), len(r.byMeter)
 }
+
+// Quieten has spans of h end after that long without a write.
+func Quieten(h *Host, d time.Duration) {
+	h.spans.mu.Lock()
+	defer h.spans.mu.Unlock()
+	h.spans.quiet = d
+}
+
+// SetRecord has h write to another record.
+func SetRecord(h *Host, l *record.Log) { h.record = l }

@@ -18,7 +18,7 @@ func (h *Host) walk(ctx context.Context, path string) (n vfs.Node, release func(
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
 	// do: a store moves nodes only to directories of its own.)
-	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), membrane.Guard{Bulkhead: h.bulkhead})
+	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), h.keeper(), membrane.Guard{Bulkhead: h.bulkhead})
 	if path == "" {
 		return all, func() {}, nil
 	}

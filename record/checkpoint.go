@@ -1,9 +1,12 @@
 package record
 
 import (
+	"context"
 	"crypto/ed25519"
+	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -145,5 +148,16 @@ func (l *Log) signNow(tx *database.Tx, given bool) (text string, err error) {
 		return "", err
 	}
 	_, err = tx.Exec(insertCheckpoint, l.tree.size, text, l.now().UnixMilli(), given)
+	return text, err
+}
+
+const selectNewest = "SELECT note FROM checkpoints ORDER BY size DESC LIMIT 1"
+
+// Newest returns the newest checkpoint of the record in from. It answers notFound.
+func Newest(ctx context.Context, from Source) (text string, err error) {
+	err = from.Read(ctx, func(r *database.Rows) error { return r.Row(selectNewest).Scan(&text) })
+	if errors.Is(err, sql.ErrNoRows) {
+		err = vfs.Errorf(vfs.NotFound, "no checkpoint of this record was made yet")
+	}
 	return text, err
 }

@@ -62,10 +62,13 @@ type Entry struct {
 	Path Path   `json:"path,omitempty"`
 	To   Path   `json:"to,omitempty"` // of a rename
 
+	Was     *Was   `json:"was,omitempty"`     // the file that is changed, as the store saw it before; nil if it does not tell
 	Version string `json:"version,omitempty"` // of a whole file that is put: SHA-256, hexadecimal
 	Size    int64  `json:"size,omitempty"`    // of that file, in bytes
 	Bytes   int64  `json:"bytes,omitempty"`   // by how much the store grows: an intent has the most
 	Nodes   int64  `json:"nodes,omitempty"`   // the same in files, directories and links
+
+	Span *Span `json:"span,omitempty"` // what was written in place, in how that ended
 
 	Result Result   `json:"result,omitempty"` // how it ended
 	Code   vfs.Code `json:"code,omitempty"`   // why it failed
@@ -85,6 +88,19 @@ func (e *Entry) grant() int64 {
 type Holder struct {
 	ID   string `json:"id"` // g17
 	Name string `json:"name"`
+}
+
+// Was says what a file was before a change.
+type Was struct {
+	Size     int64 `json:"size"`     // in bytes
+	Modified int64 `json:"modified"` // milliseconds since the epoch
+}
+
+// Span is several writes in place to one file, which have one intent.
+type Span struct {
+	Writes int64 `json:"writes"`
+	From   int64 `json:"from"` // the first byte that was written at an offset, and behind the last; both 0 if none was
+	To     int64 `json:"to"`
 }
 
 // Result is how a change ended.

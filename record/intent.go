@@ -36,13 +36,14 @@ func (i *Intent) ID() int64 { return i.id }
 // Outcome is how a change ended.
 type Outcome struct {
 	Bytes, Nodes int64 // by how much the store grew
+	Span         *Span // of writes in place
 	Err          error // nil: it was made
 }
 
 // End adds how the change ended. Nobody waits for it: it is on disk within about a second. If the host is killed before,
 // the next start finds out how it ended.
 func (i *Intent) End(o Outcome) {
-	e := Entry{Kind: Ended, Of: i.id, Grants: i.grants[:min(1, len(i.grants))], Result: Done, Bytes: o.Bytes, Nodes: o.Nodes}
+	e := Entry{Kind: Ended, Of: i.id, Grants: i.grants[:min(1, len(i.grants))], Result: Done, Bytes: o.Bytes, Nodes: o.Nodes, Span: o.Span}
 	if o.Err != nil {
 		e.Result = Failed
 		e.Code, e.Said = vfs.CodeOf(o.Err), o.Err.Error()

@@ -96,8 +96,8 @@ func TestQuery(t *testing.T) {
 		{Query{From: 3}, []int64{3, 4}},
 		{Query{Guest: "agent"}, []int64{1, 2, 4}},
 		{Query{Guest: "g2"}, []int64{2}},
-		{Query{Path: "project"}, []int64{1, 2, 3}},
-		{Query{Path: "project/a"}, []int64{1, 3}},
+		{Query{Path: "project"}, []int64{1, 2, 3, 4}},
+		{Query{Path: "project/a"}, []int64{1, 3, 4}},
 		{Query{Kinds: []Kind{Started, Ended}}, []int64{0, 4}},
 		{Query{Since: 1 << 60}, nil},
 	} {

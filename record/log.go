@@ -63,6 +63,9 @@ func Open(db *database.DB, o Options) (*Log, error) {
 	if err := l.Write(Entry{Kind: Started}); err != nil {
 		return nil, err
 	}
+	if _, err := l.Checkpoint(false); err != nil {
+		return nil, err
+	}
 	l.stopped.Go(l.signEachMinute)
 	return l, nil
 }

@@ -21,7 +21,7 @@ type Numbered struct {
 	Entry
 }
 
-// Query says which entries to read. The zero value reads all.
+// Query says which entries to read. The zero value reads all. How a change ended is read with its intent.
 type Query struct {
 	From  int64  // the first number
 	Since int64  // the earliest time, in milliseconds since the epoch
@@ -36,11 +36,12 @@ const page = 4096
 // Entries yields the entries that q asks for, the oldest first. It ends with an error that it meets.
 func Entries(ctx context.Context, from Source, q Query) iter.Seq2[Numbered, error] {
 	return func(yield func(Numbered, error) bool) {
+		changes := map[int64]bool{} // that match and have not ended
 		for next := q.From; ; {
 			part, err := readPage(ctx, from, next, page)
 			for i := 0; i < len(part) && err == nil; i++ {
 				var e Numbered
-				if e, err = part[i].entry(); err == nil && q.matches(&e.Entry) && !yield(e, nil) {
+				if e, err = part[i].entry(); err == nil && q.matches(&e, changes) && !yield(e, nil) {
 					return
 				}
 			}
@@ -93,11 +94,23 @@ func readPage(ctx context.Context, from Source, next, max int64) (part []stored,
 	return part, err
 }
 
-func (q *Query) matches(e *Entry) bool {
-	return e.At >= q.Since &&
-		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)) &&
+// matches reports whether e is asked for. changes are those that are and have not ended.
+func (q *Query) matches(e *Numbered, changes map[int64]bool) bool {
+	kind := len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)
+	if q.Guest == "" && q.Path == "" {
+		return kind && e.At >= q.Since
+	}
+	if changes[e.Of] {
+		delete(changes, e.Of)
+		return kind
+	}
+	ok := e.At >= q.Since &&
 		(q.Guest == "" || slices.ContainsFunc(e.Grants, func(h Holder) bool { return h.ID == q.Guest || h.Name == q.Guest })) &&
-		(q.Path == "" || below(string(e.Path), q.Path) || below(string(e.To), q.Path))
+		(q.Path == "" || slices.ContainsFunc(e.paths(), func(p string) bool { return below(p, q.Path) }))
+	if ok && e.Kind == Intended {
+		changes[e.Number] = true
+	}
+	return ok && kind
 }
 
 // below reports whether path is at or below dir.

@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // Unsettled returns the intents of which it is not known how they ended: the host was killed. The caller finds out and
 // calls Settle for each, before guests are served.
 func (l *Log) Unsettled() []Numbered { return l.unsettled }
@@ -7,4 +9,19 @@ func (l *Log) Unsettled() []Numbered { return l.unsettled }
 // Settle adds how a change ended that Unsettled returned.
 func (l *Log) Settle(of Numbered, r Result) error {
 	return l.Write(Entry{Kind: Settled, Of: of.Number, Grants: of.Grants[:min(1, len(of.Grants))], Result: r})
+}
+
+// Precedes reports whether e is older than other, which changes the same path or a directory above it.
+func (e Numbered) Precedes(other Numbered) bool {
+	return e.Number < other.Number && slices.ContainsFunc(e.paths(), func(p string) bool {
+		return slices.ContainsFunc(other.paths(), func(o string) bool { return below(p, o) })
+	})
+}
+
+// paths returns what e changes.
+func (e *Entry) paths() []string {
+	if e.To == "" {
+		return []string{string(e.Path)}
+	}
+	return []string{string(e.Path), string(e.To)}
 }

@@ -41,6 +41,7 @@ func (r *Report) wrong(format string, args ...any) {
 // an end that was cut off behind a checkpoint. Somebody who has the key can hide all that, or put an old record back, but
 // not from Since. Verify works beside a running host. It answers invalid for a Since that the key did not sign.
 func Verify(ctx context.Context, from Source, o VerifyOptions) (r Report, err error) {
+	r.Problems = []string{} // in JSON a list
 	key, err := note.NewVerifier(o.Key)
 	if err != nil {
 		return r, vfs.Errorf(vfs.Invalid, "this is not the key of a record; capd audit key prints it")

@@ -31,6 +31,7 @@ import (
 	"capd/host"
 	"capd/meter"
 	"capd/operator"
+	"capd/record"
 	"capd/state"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -64,6 +65,10 @@ type Server struct {
 	// are meter.HostLimits, or less if the system allows less, and meter.GrantLimits.
 	Limits, GuestLimits Limits
 
+	// Unrecorded makes no record of what guests change. Otherwise every change waits until the record of it is on disk; see
+	// package record.
+	Unrecorded bool
+
 	// Logf logs what guests are not told, in lines without a newline. Nil means the log package.
 	Logf func(format string, args ...any)
 
@@ -76,6 +81,7 @@ type started struct {
 	state     state.Dir
 	unlock    func()
 	db        *database.DB
+	record    *record.Log
 	fs        *FS
 	authority *authority.Host
 	served    *host.Server
@@ -177,6 +183,9 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if s.db, err = database.Open(s.state, database.Options{Logf: s.logf}); err != nil {
 		return err
 	}
+	if err := s.openRecord(); err != nil {
+		return err
+	}
 	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf, private: s.privates(s.state)}); err != nil {
 		return err
 	}
@@ -190,13 +199,25 @@ func (s *Server) start(ctx context.Context) (err error) {
 	}
 	s.tellKept(ctx)
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
-		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Places: s.fs,
+		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Places: s.fs,
 	})
-	if err := cmp.Or(s.listen(ctx), ctx.Err()); err != nil {
+	if err := cmp.Or(s.authority.Settle(ctx), s.listen(ctx), ctx.Err()); err != nil {
 		return errors.Join(err, s.authority.Close())
 	}
 	s.answer()
 	return nil
+}
+
+// openRecord begins to write the record.
+func (s *Server) openRecord() error {
+	if s.Unrecorded {
+		return nil
+	}
+	key, err := s.state.RecordKey()
+	if err == nil {
+		s.record, err = record.Open(s.db, record.Options{Key: key, Logf: s.logf})
+	}
+	return err
 }
 
 // hostLimits returns what all guests together may have: own, and otherwise what the system allows. Threads
@@ -288,6 +309,9 @@ func (s *Server) let() (err error) {
 	s.deafen()
 	if s.fs != nil {
 		err = s.fs.Close()
+	}
+	if s.record != nil {
+		err = errors.Join(err, s.record.Close())
 	}
 	if s.db != nil {
 		err = errors.Join(err, s.db.Close())

@@ -56,7 +56,7 @@ func TestWorldsConform(t *testing.T) {
 		for how, reach := range map[string]vfstest.Store{
 			"wire": {Remote: true, NoLinks: true, // a link that leads out is not shown to a guest
 				New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-					h := scene.Serve(t, inWorld(t, s.make(t, tree)), scene.Options{})
+					h := scene.Serve(t, inWorld(t, s.make(t, tree)), scene.Options{Record: true})
 					return guestAt(t, h, "in").SubDir("here")
 				}},
 			"process": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {

@@ -70,7 +70,7 @@ func (w *estate) write(rel, data string) {
 func (w *estate) copy(t testing.TB, dir string) *estate {
 	t.Helper()
 	ok(t, os.CopyFS(dir, os.DirFS(w.dir)))
-	kept, err := filepath.Glob(filepath.Join(dir, "state", "state.db*"))
+	kept, err := filepath.Glob(filepath.Join(dir, "state", "*.*"))
 	ok(t, err)
 	for _, file := range kept {
 		ok(t, os.Chmod(file, 0o600)) // CopyFS lets others read

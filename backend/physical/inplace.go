@@ -89,7 +89,7 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 			if was, err = f.writable(ctx, c); err != nil {
 				return vfs.Staged{}, err
 			}
-			return vfs.Staged{Grows: vfs.Effect{Bytes: max(0, sizeAfter(was.attr.size)-was.attr.size)}}, nil
+			return vfs.Staged{Grows: vfs.Effect{Bytes: max(0, sizeAfter(was.attr.size)-was.attr.size)}, Was: was.attr.info()}, nil
 		},
 		func(most vfs.Effect) (e vfs.Effect, again bool, err error) {
 			defer f.s.lock(f.path)()

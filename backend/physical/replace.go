@@ -68,11 +68,11 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 			if err := t.dress(d, name, was); err != nil {
 				return vfs.Staged{}, err
 			}
-			grows := vfs.Effect{Bytes: t.size, Nodes: 1}
+			ready := vfs.Staged{Grows: vfs.Effect{Bytes: t.size, Nodes: 1}, Content: t}
 			if was.exists {
-				grows = vfs.Effect{Bytes: max(0, t.size-was.attr.size)}
+				ready.Grows, ready.Was = vfs.Effect{Bytes: max(0, t.size-was.attr.size)}, was.attr.info()
 			}
-			return vfs.Staged{Grows: grows, Content: t}, nil
+			return ready, nil
 		},
 		func(most vfs.Effect) (vfs.Effect, bool, error) {
 			return d.place(t, name, was, c, most, &changing, &held)

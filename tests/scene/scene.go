@@ -12,10 +12,12 @@ import (
 
 	"capd/authority"
 	"capd/client"
+	"capd/database"
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -34,6 +36,7 @@ type Host struct {
 type Options struct {
 	host.Options
 	Limits meter.Limits // of each grant; nil for the defaults
+	Record bool         // keep a record of what guests change, in memory
 }
 
 // Serve serves tree to guests on a Unix socket.
@@ -64,7 +67,7 @@ func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*
 		o.Logf = func(format string, args ...any) { t.Errorf("the host logs: "+format, args...) }
 	}
 	served := make(chan error, 1)
-	h := &Host{Authority: authority.New(tree, nil, o.Limits), At: at, Served: served}
+	h := &Host{Authority: authority.Open(tree, o.authority(t)), At: at, Served: served}
 	h.Server = host.New(h.Authority, o.Options)
 	go func() { defer close(served); served <- run(h.Server) }()
 	t.Cleanup(func() {
@@ -73,6 +76,20 @@ func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*
 		check.OK(t, h.Authority.Close())
 	})
 	return h
+}
+
+func (o Options) authority(t testing.TB) (a authority.Options) {
+	a.Limits = o.Limits
+	if !o.Record {
+		return a
+	}
+	a.DB = database.Memory()
+	t.Cleanup(func() { check.OK(t, a.DB.Close()) })
+	var err error
+	a.Record, err = record.Open(a.DB, record.Options{Logf: o.Logf})
+	check.OK(t, err)
+	t.Cleanup(func() { check.OK(t, a.Record.Close()) })
+	return a
 }
 
 // Console serves the operator of h on a Unix socket, and returns its path.

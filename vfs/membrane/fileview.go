@@ -115,7 +115,7 @@ func (v *fileView) writing(ctx context.Context, kind OpKind, c vfs.If, b vfs.Bou
 	if err := v.bounded(ctx, t, b.Offset+int64(len(b.Data)), kind == OpAppend); err != nil {
 		return w, err
 	}
-	w = writing{ctx, Op{Kind: kind, Path: v.path}, t, c}
+	w = writing{ctx, Op{Kind: kind, Path: v.path, Offset: b.Offset, Length: int64(len(b.Data))}, t, c}
 	w.ctx, w.is, err = v.replacing(ctx, w.op, t, c, b)
 	return w, err
 }

@@ -45,9 +45,20 @@ type Op struct {
 	Path string
 	To   string // OpRename: the new path; "" when the target is in another guarded tree
 
+	Offset, Length int64 // OpWrite: where, and how many bytes; OpAppend: how many; OpTruncate: Offset is the new size
+
 	Batch Batch // whether it belongs to a batch; see [Hold]
 
 	targets []target // that it changes
+}
+
+// By returns the meter of the capability that the change comes through: it tells a share from what it was shared from. It is
+// nil for a capability without a meter.
+func (o Op) By() *meter.Meter {
+	if len(o.targets) == 0 {
+		return nil
+	}
+	return o.targets[0].view.base.meter
 }
 
 // OnRevoke calls f when a right that the change needs is taken back; see the function OnRevoke. It is for a guard that waits.

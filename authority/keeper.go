@@ -1,0 +1,87 @@
+package authority
+
+import (
+	"context"
+
+	"capd/meter"
+	"capd/record"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
+
+// keeper returns the guard that writes every change of guests to the record: what is about to be changed before it shows,
+// and then how it ended. Without a record it does nothing.
+func (h *Host) keeper() membrane.Guard {
+	if h.record == nil {
+		return membrane.Guard{}
+	}
+	return membrane.Guard{Around: h.keep, Changes: true}
+}
+
+// keep runs one operation that changes something.
+func (h *Host) keep(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+	if op.Batch == membrane.Ahead {
+		return do(ctx)
+	}
+	c := &change{host: h, op: op}
+	call := vfs.CallOf(ctx)
+	call.OnChange(c)
+	e, err := do(vfs.WithCall(ctx, call))
+	c.end(e, err)
+	return e, err
+}
+
+// change is a change of a guest's while it is made. It implements [vfs.Change].
+type change struct {
+	host   *Host
+	op     membrane.Op
+	intent *record.Intent // nil until it is ready
+	span   *span          // of a write in place, instead
+}
+
+// Asks implements vfs.Change.
+func (c *change) Asks(string) error {
+	return vfs.Errorf(vfs.AskDenied, "this needs an approval, and nobody can be asked here")
+}
+
+// Ready implements vfs.Change. An operation that the store refuses before it is ready leaves no entry.
+func (c *change) Ready(_ context.Context, s vfs.Staged) (func() error, error) {
+	e := record.Entry{
+		Op: c.op.Kind.String(), Path: record.Path(c.op.Path), To: record.Path(c.op.To), Grants: c.host.lineage(c.op.By()),
+		Bytes: s.Grows.Bytes, Nodes: s.Grows.Nodes,
+	}
+	if s.Was.Kind == vfs.FileKind {
+		e.Was = &record.Was{Size: s.Was.Size, Modified: s.Was.ModifiedMs}
+	}
+	if s.Content != nil && c.op.Kind == membrane.OpReplace {
+		e.Version, e.Size = s.Content.Version().String(), s.Content.Size()
+	}
+	begin := func() *record.Intent { return c.host.record.Intend(e) }
+	if inPlace(c.op) {
+		c.span = c.host.spans.join(c.op, begin)
+		return c.span.intent.Wait, nil
+	}
+	c.host.spans.before(c.op)
+	c.intent = begin()
+	return c.intent.Wait, nil
+}
+
+func (c *change) end(e vfs.Effect, err error) {
+	if c.span != nil {
+		c.host.spans.leave(c.span, c.op, e, err)
+	}
+	if c.intent == nil || c.intent.Wait() != nil {
+		return
+	}
+	c.intent.End(record.Outcome{Bytes: e.Bytes, Nodes: e.Nodes, Err: err})
+}
+
+// lineage returns the grant or share whose meter is m, and those that it is shared from.
+func (h *Host) lineage(m *meter.Meter) (all []record.Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for g := h.residents.byMeter[m]; g != nil; g = g.parent {
+		all = append(all, record.Holder{ID: idText(g.id), Name: g.name})
+	}
+	return all
+}

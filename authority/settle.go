@@ -1,0 +1,120 @@
+package authority
+
+import (
+	"context"
+	"slices"
+
+	"capd/database"
+	"capd/record"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
+
+// Settle finds out how the changes ended during which the last host was killed, and writes that to the record. Nobody is
+// served yet. What is at a path now says nothing about a change after which the path was changed again.
+func (h *Host) Settle(ctx context.Context) error {
+	if h.record == nil || len(h.record.Unsettled()) == 0 {
+		return nil
+	}
+	open := h.record.Unsettled()
+	later, err := intents(ctx, h.db, open[0].Number)
+	if err != nil {
+		return err
+	}
+	root := membrane.Guarded(h.root, nil, membrane.Guard{Bulkhead: h.bulkhead})
+	for _, e := range open {
+		r := outcome(ctx, root, &e.Entry)
+		if h.places != nil && !h.places.Lasting(string(e.Path)) {
+			r = record.Unknown // it ended with the host, whatever was done
+		}
+		if seen := r == record.Done && e.Version != ""; !seen && slices.ContainsFunc(later, e.Precedes) {
+			r = record.Unknown
+		}
+		if err := h.record.Settle(e, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// intents returns those from the number from on.
+func intents(ctx context.Context, db *database.DB, from int64) (all []record.Numbered, err error) {
+	for e, err := range record.Entries(ctx, db, record.Query{From: from, Kinds: []record.Kind{record.Intended}}) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// maxSettled is the size, in bytes, of the largest file that is read to find out whether it was put.
+const maxSettled = 64 << 20
+
+// outcome finds out whether the change that e was to be was made, from what is at its paths now.
+func outcome(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
+	n, err := vfs.WalkLink(ctx, root, string(e.Path))
+	missing := vfs.CodeOf(err) == vfs.NotFound
+	if err != nil && !missing {
+		return record.Unknown
+	}
+	if !missing {
+		defer n.Close()
+	}
+	switch e.Op {
+	case membrane.OpCreate.String(), membrane.OpMkdir.String(), membrane.OpSymlink.String():
+		return doneIf(!missing)
+	case membrane.OpRemove.String():
+		return doneIf(missing)
+	case membrane.OpRename.String():
+		return renamed(ctx, root, e, missing)
+	}
+	f, ok := n.(vfs.File)
+	switch {
+	case missing && e.Op == membrane.OpReplace.String() && e.Nodes > 0:
+		return record.NotDone // there was none before either
+	case !ok:
+		return record.Unknown
+	}
+	return written(ctx, f, e)
+}
+
+func doneIf(done bool) record.Result {
+	if done {
+		return record.Done
+	}
+	return record.NotDone
+}
+
+// renamed is outcome for a rename. gone says that the source is not there.
+func renamed(ctx context.Context, root vfs.Dir, e *record.Entry, gone bool) record.Result {
+	if !gone {
+		return record.NotDone
+	}
+	if e.To == "" { // the target is in another guest's tree
+		return record.Done
+	}
+	to, err := vfs.WalkLink(ctx, root, string(e.To))
+	if err != nil {
+		return record.Unknown
+	}
+	to.Close()
+	return record.Done
+}
+
+// written is outcome for a change of the content of f.
+func written(ctx context.Context, f vfs.File, e *record.Entry) record.Result {
+	info, err := f.Stat(ctx)
+	if err != nil {
+		return record.Unknown
+	}
+	if e.Version != "" && info.Size == e.Size && info.Size <= maxSettled {
+		if v, err := vfs.VersionOf(ctx, f); err == nil && v.String() == e.Version {
+			return record.Done
+		}
+	}
+	if e.Was != nil && *e.Was == (record.Was{Size: info.Size, Modified: info.ModifiedMs}) {
+		return record.NotDone
+	}
+	return record.Unknown
+}

@@ -1,0 +1,178 @@
+package authority
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"capd/meter"
+	"capd/record"
+	"capd/vfs"
+	"capd/vfs/membrane"
+)
+
+// Writes in place of one file through one capability form a span: its intent is on disk before the first of them, and the
+// others wait for nothing. It ends when nothing was written for a second, or before another operation changes the path.
+
+// quiet is how long a span goes on without a write.
+const quiet = time.Second
+
+// maxSpans is how many spans one capability may have.
+const maxSpans = 64
+
+// spans are the spans that go on. The zero value has none.
+type spans struct {
+	mu    sync.Mutex
+	quiet time.Duration // how long one goes on without a write; 0 is quiet
+	all   map[spanKey]*span
+	count map[*meter.Meter]int // of each capability
+}
+
+type spanKey struct {
+	by   *meter.Meter
+	path string
+}
+
+// span is one span. spans.mu guards what changes.
+type span struct {
+	spanKey
+	intent *record.Intent
+	wrote  record.Span
+	grew   int64
+	err    error // of the last write that failed
+	active int   // writes under way
+	last   time.Time
+	timer  *time.Timer
+	over   bool // no write joins it any more
+}
+
+// inPlace reports whether op writes in place.
+func inPlace(op membrane.Op) bool {
+	return op.Kind == membrane.OpWrite || op.Kind == membrane.OpAppend || op.Kind == membrane.OpTruncate
+}
+
+// join returns the span that op belongs to. If there is none it makes one, whose intent begin returns. The caller calls
+// leave.
+func (s *spans) join(op membrane.Op, begin func() *record.Intent) *span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := spanKey{op.By(), op.Path}
+	p := s.all[key]
+	if p == nil {
+		if s.count[key.by] >= maxSpans {
+			s.close(s.oldest(key.by))
+		}
+		p = &span{spanKey: key, intent: begin(), last: time.Now()}
+		p.timer = time.AfterFunc(s.patience(), func() { s.check(p) })
+		s.add(p)
+	}
+	p.active++
+	return p
+}
+
+func (s *spans) patience() time.Duration { return cmp.Or(s.quiet, quiet) }
+
+func (s *spans) add(p *span) {
+	if s.all == nil {
+		s.all, s.count = map[spanKey]*span{}, map[*meter.Meter]int{}
+	}
+	s.all[p.spanKey] = p
+	s.count[p.by]++
+}
+
+// oldest returns the span of by in which nothing was written for longest.
+func (s *spans) oldest(by *meter.Meter) (first *span) {
+	for key, p := range s.all {
+		if key.by == by && (first == nil || p.last.Before(first.last)) {
+			first = p
+		}
+	}
+	return first
+}
+
+// leave ends a write of p, which grew the store by e or failed with err.
+func (s *spans) leave(p *span, op membrane.Op, e vfs.Effect, err error) {
+	unwritten := p.intent.Wait() != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.active--
+	p.last = time.Now()
+	p.note(op, e, err)
+	if unwritten { // the next write tries to have one that is
+		s.close(p)
+	}
+	p.settle()
+}
+
+// note counts a write.
+func (p *span) note(op membrane.Op, e vfs.Effect, err error) {
+	if err != nil {
+		p.err = err
+		return
+	}
+	if end := op.Offset + op.Length; op.Kind == membrane.OpWrite {
+		if p.wrote.To == 0 {
+			p.wrote.From = op.Offset
+		}
+		p.wrote.From, p.wrote.To = min(p.wrote.From, op.Offset), max(p.wrote.To, end)
+	}
+	p.wrote.Writes++
+	p.grew += e.Bytes
+}
+
+// check closes p if it was quiet for long enough.
+func (s *spans) check(p *span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.patience() - time.Since(p.last)
+	switch {
+	case p.over:
+	case p.active > 0 || left > 0:
+		p.timer.Reset(max(left, s.patience()/8))
+	default:
+		s.close(p)
+	}
+}
+
+// before closes the spans of the paths that op changes.
+func (s *spans) before(op membrane.Op) {
+	s.closeIf(func(p *span) bool { return p.path == op.Path || p.path == op.To })
+}
+
+// closeAll closes all spans, at the end of a host.
+func (s *spans) closeAll() { s.closeIf(func(*span) bool { return true }) }
+
+func (s *spans) closeIf(f func(*span) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.all {
+		if f(p) {
+			s.close(p)
+		}
+	}
+}
+
+// close lets no more writes join p. s.mu is held.
+func (s *spans) close(p *span) {
+	if p.over {
+		return
+	}
+	p.over = true
+	p.timer.Stop()
+	delete(s.all, p.spanKey)
+	if s.count[p.by]--; s.count[p.by] == 0 {
+		delete(s.count, p.by)
+	}
+	p.settle()
+}
+
+// settle records how p ended, once it has.
+func (p *span) settle() {
+	if !p.over || p.active > 0 || p.intent.Wait() != nil {
+		return
+	}
+	if p.wrote.Writes > 0 {
+		p.err = nil
+	}
+	p.intent.End(record.Outcome{Bytes: p.grew, Span: &p.wrote, Err: p.err})
+}
