@@ -19,6 +19,7 @@ import (
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
+	"capd/policy"
 	"capd/record"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -31,6 +32,9 @@ type Host struct {
 	meters   *meter.Host
 	limits   meter.Limits
 	places   Places
+	roots    *policy.Roots
+	left     func()
+	granting sync.RWMutex // held for reading while a grant is made
 	since    time.Time
 
 	clock  *membrane.Clock // by which grants expire
@@ -63,6 +67,10 @@ type Options struct {
 	Record *record.Log
 	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
 	Places Places
+	// Roots bound what is granted. Nil is none.
+	Roots *policy.Roots
+	// Ended is called when a grant that is no share has ended, before the call that ended it answers. It may be nil.
+	Ended func()
 }
 
 // Places says what paths lead to, so that after a restart no grant leads to another store.
@@ -86,9 +94,12 @@ func Open(tree vfs.Dir, o Options) *Host {
 		o.Meters = meter.NewHost(nil)
 	}
 	h := &Host{
-		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, since: time.Now(),
+		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, roots: o.Roots, left: o.Ended, since: time.Now(),
 		clock: &membrane.Clock{}, db: o.DB, mine: o.DB == nil, record: o.Record, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
+	}
+	if h.roots == nil {
+		h.roots = &policy.Roots{}
 	}
 	h.forgets.most = MaxGone
 	if h.mine {
@@ -103,37 +114,31 @@ var grantID = regexp.MustCompile(`^g[0-9]+$`)
 
 // Grant grants the node at path ("" for the whole tree) to guest, and returns the secret
 // that stands for it. The grant is durable when Grant returns. It answers what [operator.ParseSubject] answers of guest,
-// and what walking to path answers.
+// what walking to path answers, and denied for what is beyond the defaults of the host's roots.
 func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (operator.Grant, [locator.SecretSize]byte, error) {
 	return h.GrantOn(ctx, guest, path, operator.Terms{ReadOnly: readOnly})
 }
 
 // GrantOn is Grant on terms.
 func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (given operator.Grant, secret [locator.SecretSize]byte, err error) {
-	subject, err := operator.ParseSubject(guest)
+	h.granting.RLock()
+	defer h.granting.RUnlock()
+	on, err := h.ground(ctx, guest, path, t)
 	if err != nil {
 		return given, secret, err
 	}
-	node, release, err := h.walk(ctx, path)
-	if err != nil {
-		return given, secret, vfs.At(path, err)
-	}
-	defer release()
-	rights, err := t.Keep()
-	if err != nil {
-		return given, secret, vfs.At(path, err)
-	}
+	defer on.release()
 	secret = locator.NewSecret()
-	r := row{name: subject.Name(), subject: subject, digest: digestOf(secret[:]), rights: rights, source: cmp.Or(t.Source, operator.ByOperator), uses: anyUses, limits: t.Limits}
+	r := row{name: on.subject.Name(), subject: on.subject, digest: digestOf(secret[:]), root: on.root, rights: on.rights, source: cmp.Or(t.Source, operator.ByOperator), uses: anyUses, limits: t.Limits}
 	if t.Uses > 0 {
 		r.uses = t.Uses
 	}
-	if err := h.place(ctx, &r, node); err != nil {
-		return given, secret, vfs.At(path, err)
+	if err := h.place(ctx, &r, on.node); err != nil {
+		return given, secret, vfs.At(on.path, err)
 	}
-	g, err := h.build(&r, node, nil)
+	g, err := h.build(&r, on.node, nil)
 	if err != nil {
-		return given, secret, vfs.At(path, err)
+		return given, secret, vfs.At(on.path, err)
 	}
 	if err := h.admit(g, func(*database.Tx) error { return nil }); err != nil {
 		return given, secret, err

@@ -48,7 +48,7 @@ func (h *Host) now(g *grant) operator.Grant {
 
 // described returns what the row alone says.
 func (r *row) described() operator.Grant {
-	out := operator.Grant{Guest: r.name, Subject: r.subject, ID: idText(r.id), Path: r.path, Mode: operator.ModeOf(r.rights), Rights: r.rights, State: operator.Active}
+	out := operator.Grant{Guest: r.name, Subject: r.subject, ID: idText(r.id), Path: r.path, Mode: operator.ModeOf(r.rights), Rights: r.rights, Root: r.root, State: operator.Active}
 	if r.parent != 0 {
 		out.Parent = idText(r.parent)
 	}

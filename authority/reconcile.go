@@ -9,8 +9,6 @@ import (
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
-	"capd/vfs"
-	"capd/vfs/membrane"
 )
 
 // Wanted is a grant that there should be.
@@ -100,20 +98,17 @@ type Unwanted struct {
 func (u *Unwanted) Error() string { return u.Err.Error() }
 func (u *Unwanted) Unwrap() error { return u.Err }
 
-// wanted checks w, and returns it with the name of its guest, and where its path leads.
+// wanted checks w, and returns it with the name and the rights of its guest, and where its path leads.
 func (h *Host) wanted(ctx context.Context, w Wanted) (Wanted, string, error) {
-	s, err := operator.ParseSubject(w.Guest)
+	h.granting.RLock()
+	defer h.granting.RUnlock()
+	on, err := h.ground(ctx, w.Guest, w.Path, w.Terms)
 	if err != nil {
 		return w, "", err
 	}
-	w.Guest = s.Name()
-	n, release, err := h.walk(ctx, w.Path)
-	if err != nil {
-		return w, "", vfs.At(w.Path, err)
-	}
-	defer release()
-	at, _ := membrane.PlaceOf(n)
-	return w, at.Path, nil
+	defer on.release()
+	w.Guest, w.Terms.Rights = on.subject.Name(), on.rights
+	return w, on.path, nil
 }
 
 // made returns the live root grants of a source, oldest first.

@@ -27,6 +27,7 @@ type row struct {
 	path            string // in the host's tree; no name on it is a link
 	identity        string // of the directory, or of the one that a file lies in; "": the store has none
 	mounts          map[string]string
+	root            string // the id of the root that it was granted in, or ""
 	rights          membrane.Rights
 	source          string
 	uses            int64 // restores that were left when the row was read, or anyUses
@@ -64,9 +65,9 @@ func insert(tx *database.Tx, r *row) error {
 	if _, err := tx.Exec("INSERT INTO subjects(name, made) VALUES(?, ?) ON CONFLICT DO NOTHING", r.subject, now); err != nil {
 		return err
 	}
-	done, err := tx.Exec(`INSERT INTO grants(subject, name, digest, parent, top, path, identity, mounts, rights, source, uses, limits, made)
-		VALUES(?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, NULLIF(?, ''), ?, ?, ?, NULLIF(?, -1), ?, ?)`,
-		r.subject, r.name, r.digest[:], r.parent, r.top, []byte(r.path), r.identity, string(mounts), r.rights, r.source, r.uses, limits, now)
+	done, err := tx.Exec(`INSERT INTO grants(subject, name, digest, parent, top, path, identity, mounts, root, rights, source, uses, limits, made)
+		VALUES(?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, NULLIF(?, ''), ?, NULLIF(?, ''), ?, ?, NULLIF(?, -1), ?, ?)`,
+		r.subject, r.name, r.digest[:], r.parent, r.top, []byte(r.path), r.identity, string(mounts), r.root, r.rights, r.source, r.uses, limits, now)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func insert(tx *database.Tx, r *row) error {
 	return err
 }
 
-const columns = `SELECT id, COALESCE(parent, 0), COALESCE(top, 0), name, subject, digest, path, COALESCE(identity, ''), mounts, rights, source,
+const columns = `SELECT id, COALESCE(parent, 0), COALESCE(top, 0), name, subject, digest, path, COALESCE(identity, ''), mounts, COALESCE(root, ''), rights, source,
 	COALESCE(uses, -1), COALESCE(limits, ''), made, COALESCE(ended, '') FROM grants `
 
 // find reads the row that a query for columns finds. It answers [sql.ErrNoRows].
@@ -91,7 +92,7 @@ func scan(from interface{ Scan(...any) error }) (*row, error) {
 	var r row
 	var sum, path []byte
 	var mounts, limits string
-	err := from.Scan(&r.id, &r.parent, &r.top, &r.name, &r.subject, &sum, &path, &r.identity, &mounts, &r.rights, &r.source, &r.uses, &limits, &r.since, &r.ended)
+	err := from.Scan(&r.id, &r.parent, &r.top, &r.name, &r.subject, &sum, &path, &r.identity, &mounts, &r.root, &r.rights, &r.source, &r.uses, &limits, &r.since, &r.ended)
 	if err != nil {
 		return nil, err
 	}

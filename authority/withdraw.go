@@ -222,6 +222,9 @@ func (s settings) Revoked(ids []int64) error {
 		}
 	}
 	shut.Wait()
+	if of[0] > 0 && s.h.left != nil {
+		s.h.left()
+	}
 	return errors.Join(errs...)
 }
 

@@ -13,12 +13,12 @@ type Grant capnp.Struct
 const Grant_TypeID = 0xfaffff35b613af32
 
 func NewGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 6})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7})
 	return Grant(st), err
 }
 
 func NewRootGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 6})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7})
 	return Grant(st), err
 }
 
@@ -181,12 +181,30 @@ func (s Grant) NewRights(n int32) (Right_List, error) {
 	return l, err
 }
 
+func (s Grant) Root() (string, error) {
+	p, err := capnp.Struct(s).Ptr(6)
+	return p.Text(), err
+}
+
+func (s Grant) HasRoot() bool {
+	return capnp.Struct(s).HasPtr(6)
+}
+
+func (s Grant) RootBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(6)
+	return p.TextBytes(), err
+}
+
+func (s Grant) SetRoot(v string) error {
+	return capnp.Struct(s).SetText(6, v)
+}
+
 // Grant_List is a list of Grant.
 type Grant_List = capnp.StructList[Grant]
 
 // NewGrant creates a new list of Grant.
 func NewGrant_List(s *capnp.Segment, sz int32) (Grant_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 6}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7}, sz)
 	return capnp.StructList[Grant](l), err
 }
 
@@ -281,6 +299,155 @@ type Grant_State_List = capnp.EnumList[Grant_State]
 
 func NewGrant_State_List(s *capnp.Segment, sz int32) (Grant_State_List, error) {
 	return capnp.NewEnumList[Grant_State](s, sz)
+}
+
+type Root capnp.Struct
+
+// Root_TypeID is the unique identifier for the type Root.
+const Root_TypeID = 0xde08d2717e3e5f13
+
+func NewRoot(s *capnp.Segment) (Root, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
+	return Root(st), err
+}
+
+func NewRootRoot(s *capnp.Segment) (Root, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
+	return Root(st), err
+}
+
+func ReadRootRoot(msg *capnp.Message) (Root, error) {
+	root, err := msg.Root()
+	return Root(root.Struct()), err
+}
+
+func (s Root) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Root) DecodeFromPtr(p capnp.Ptr) Root {
+	return Root(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Root) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Root) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Root) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Root) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Root) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Root) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Root) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Root) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Root) Kind() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Root) HasKind() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Root) KindBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Root) SetKind(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Root) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Root) HasPath() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Root) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Root) SetPath(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Root) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s Root) HasName() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Root) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s Root) SetName(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s Root) Labels() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Root) HasLabels() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Root) SetLabels(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(4, v.ToPtr())
+}
+
+// NewLabels sets the labels field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Root) NewLabels(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(4, l.ToPtr())
+	return l, err
+}
+
+// Root_List is a list of Root.
+type Root_List = capnp.StructList[Root]
+
+// NewRoot creates a new list of Root.
+func NewRoot_List(s *capnp.Segment, sz int32) (Root_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5}, sz)
+	return capnp.StructList[Root](l), err
 }
 
 type Status capnp.Struct
@@ -1174,6 +1341,32 @@ func (s Console_grant_Params) NewRights(n int32) (Right_List, error) {
 	}
 	err = capnp.Struct(s).SetPtr(3, l.ToPtr())
 	return l, err
+}
+
+func (s Console_grant_Params) Root() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s Console_grant_Params) HasRoot() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Console_grant_Params) RootBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s Console_grant_Params) SetRoot(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+func (s Console_grant_Params) BeyondDefault() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Console_grant_Params) SetBeyondDefault(v bool) {
+	capnp.Struct(s).SetBit(1, v)
 }
 
 type Console_grant_Results capnp.Struct
@@ -2190,8 +2383,90 @@ func (s Console_usage_Results) NewStrangers() (Usage, error) {
 	return ss, err
 }
 
+type Console_roots_Params capnp.Struct
+
+// Console_roots_Params_TypeID is the unique identifier for the type Console_roots_Params.
+const Console_roots_Params_TypeID = 0x873896c053835af4
+
+func (s Console_roots_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_roots_Params) DecodeFromPtr(p capnp.Ptr) Console_roots_Params {
+	return Console_roots_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_roots_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_roots_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_roots_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_roots_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_roots_Results capnp.Struct
+
+// Console_roots_Results_TypeID is the unique identifier for the type Console_roots_Results.
+const Console_roots_Results_TypeID = 0xbbf8992e775633ae
+
+func (s Console_roots_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_roots_Results) DecodeFromPtr(p capnp.Ptr) Console_roots_Results {
+	return Console_roots_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_roots_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_roots_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_roots_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_roots_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_roots_Results) Roots() (Root_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Root_List(p.List()), err
+}
+
+func (s Console_roots_Results) HasRoots() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_roots_Results) SetRoots(v Root_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewRoots sets the roots field to a newly
+// allocated Root_List, preferring placement in s's segment.
+func (s Console_roots_Results) NewRoots(n int32) (Root_List, error) {
+	l, err := NewRoot_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Root_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // Console_grant describes Console.grant to package vat.
-var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 4}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
+var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
 // Console_list describes Console.list to package vat.
 var Console_list = vat.Method[Console_list_Params, Console_list_Results]{Interface: Console_TypeID, ID: 1, Name: "Console.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
@@ -2219,6 +2494,9 @@ var Console_setLimits = vat.Method[Console_setLimits_Params, Console_setLimits_R
 
 // Console_usage describes Console.usage to package vat.
 var Console_usage = vat.Method[Console_usage_Params, Console_usage_Results]{Interface: Console_TypeID, ID: 9, Name: "Console.usage", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
+
+// Console_roots describes Console.roots to package vat.
+var Console_roots = vat.Method[Console_roots_Params, Console_roots_Results]{Interface: Console_TypeID, ID: 10, Name: "Console.roots", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0

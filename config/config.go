@@ -8,6 +8,7 @@ import (
 
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Config is the content of the file. Host paths in it may be relative to the directory
@@ -25,6 +26,7 @@ type Config struct {
 	GuestLimits meter.Limits // of each grant; where it is silent, meter.GrantLimits holds
 
 	Mounts []Mount // at least one
+	Roots  []Root  // what some of the mounts are for
 	Guests []Guest // those who get a grant when the host starts
 }
 
@@ -49,10 +51,14 @@ const (
 // Guest is somebody who gets a grant.
 type Guest struct {
 	Name     string // of its subject, as operator.ParseSubject reads it; unique
-	Path     string // in the tree; "" for all of it. It need not be in a mount, nor exist
+	Root     string // the id of the root that it gets, or a part of; "" for a path in the tree
+	Path     string // in what the guest sees of the root, or in the tree; "" for all of it. It need not be in a mount, nor exist
 	ReadOnly bool
-	Limits   meter.Limits // where it is silent, Config.GuestLimits holds
-	Where    string       // "NAME:LINE:COLUMN" of the guest in the file
+	Rights   membrane.Rights // 0 for what is usual
+	// BeyondDefault grants what the defaults of a root's kind do not give; see docs/roots.md.
+	BeyondDefault bool
+	Limits        meter.Limits // where it is silent, Config.GuestLimits holds
+	Where         string       // "NAME:LINE:COLUMN" of the guest in the file
 	// The file on the host that the guest's locator is written to; "" for none.
 	LocatorFile string
 }

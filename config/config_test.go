@@ -10,7 +10,9 @@ import (
 
 	"capd/config"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 func read(t testing.TB, name string) []byte {
@@ -40,9 +42,13 @@ var full = &config.Config{
 		{Path: "project/history", URL: "git:../src?follow#main:docs", Links: config.LinksFollow, Deny: []string{}, Where: "full.yaml:18:5"},
 		{Path: "tmp", URL: "memory:?max=64MiB", Links: config.LinksFollow, Quota: config.Quota{Bytes: 1024}, Where: "full.yaml:21:5"},
 	},
+	Roots: []config.Root{
+		{ID: "project", Kind: operator.Workspace, Mount: "project", Name: "The project", Labels: []string{"code", "main"}, Where: "full.yaml:26:5"},
+		{ID: "history", Kind: operator.Knowledge, Mount: "project/history", Where: "full.yaml:31:5"},
+	},
 	Guests: []config.Guest{
-		{Name: "agent", Path: "project", ReadOnly: true, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Where: "full.yaml:26:5", LocatorFile: "agent.locator"},
-		{Name: "g1.reader", Where: "full.yaml:34:5"},
+		{Name: "agent", Root: "project", Path: "src", ReadOnly: true, Rights: membrane.Read | membrane.List | membrane.Metadata, BeyondDefault: true, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Where: "full.yaml:33:5", LocatorFile: "agent.locator"},
+		{Name: "g1.reader", Where: "full.yaml:44:5"},
 	},
 }
 

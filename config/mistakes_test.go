@@ -21,6 +21,11 @@ func guest(keys string) string {
 	return "mounts: [{path: a, url: 'memory:'}]\nguests:\n- {" + keys + "}\n"
 }
 
+// root returns a file with one root of the mount a, on line 3, with more keys in line 4.
+func root(keys string) string {
+	return "mounts: [{path: a, url: 'memory:'}]\nroots:\n- {id: r, kind: workspace, mount: a,\n   " + keys + "}\n"
+}
+
 // top returns a file with one more key, on line 2.
 func top(key string) string { return "mounts: [{path: a, url: 'memory:'}]\n" + key + "\n" }
 
@@ -198,6 +203,30 @@ var mistakes = []struct {
 	{guest("name: a, readOnly: 'true'"), "3:23", "readOnly is a text", true},
 	{guest("name: a, limits: {storedBytes: x}"), "3:35", "not a size", true},
 
+	// Roots.
+	{root("x: 1"), "4:4", `a root has no key "x"; it has id, kind, mount, name, labels`, true},
+	{root("name: ''"), "4:10", "name is empty; write what people read", true},
+	{root("labels: ['']"), "4:13", "a label is empty", true},
+	{top("roots: [{kind: secret, mount: a}]"), "2:9", "a root has no id", true},
+	{top("roots: [{id: a, mount: a}]"), "2:9", "a root has no kind", true},
+	{top("roots: [{id: a, kind: secret}]"), "2:9", "a root has no mount", true},
+	{top("roots: [{id: b, kind: temp, mount: a}]"), "2:36", "leave mount out", true},
+	{top("roots: [{id: b, kind: extension-storage, mount: ''}]"), "2:49", "leave mount out", true},
+	{top("roots: [{id: a, kind: temp}]"), "2:9", `"a" is a mount too`, false},
+	{top("roots: [{id: a, kind: extension-storage}]"), "2:9", "write another id", false},
+	{top("roots: [{id: a b, kind: secret, mount: a}]"), "2:14", "no root's id; write 1 to 64", true},
+	{top("roots: [{id: a, kind: tmp, mount: a}]"), "2:23", "no kind of root (did you mean temp?); write one of workspace, extension-storage", true},
+	{top("roots: [{id: a, kind: workspce, mount: a}]"), "2:23", "did you mean workspace?", true},
+	{top("roots: [{id: a, kind: secret, mount: b}]"), "2:38", `nothing is mounted at "b"; write the path of a mount`, false},
+	{top("roots: [{id: a, kind: downloads, mount: a}]"), "2:41", "write overlay: before its url", false},
+	{top("roots: [{id: a, kind: secret, mount: a}, {id: a, kind: temp}]"), "2:47", `the root in line 2 has the id "a" too`, false},
+	{top("roots: [{id: a, kind: secret, mount: a}, {id: b, kind: artifact, mount: a}]"), "2:73", `the root in line 2 has the mount "a" too`, false},
+	{guest("name: a, root: b"), "3:19", `no root has the id "b"`, false},
+	{guest("name: a, rights: []"), "3:21", "rights is empty; write at least one of read, write", true},
+	{guest("name: a, rights: [raed]"), "3:22", "no right (did you mean read?)", true},
+	{guest("name: a, rights: [all]"), "3:22", "no right; write some of", true},
+	{guest("name: a, rights: read"), "3:21", "rights is a text; write a list", true},
+
 	// Limits.
 	{top("limits: []"), "2:9", "limits is a list; write a mapping", true},
 	{top("limits: {conections: 1}"), "2:10", `limits has no key "conections" (did you mean connections?); it has connections, nodes, streams,`, true},
@@ -211,7 +240,7 @@ var mistakes = []struct {
 	{top("limits: {callBytes: 64M}"), "2:21", "not a size", true},
 	{top("limits: {nodes: 1, nodes: 2}"), "2:20", "nodes is here twice", false},
 	{top("limits: {nodes: }"), "2:10", "nodes is nothing", true},
-	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, path, readOnly, limits`, true},
+	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, root, path, readOnly, rights, beyondDefault, limits`, true},
 
 	// Addresses.
 	{top("listen: [localhost:7000]"), "2:10", "tls:HOST:PORT", true},

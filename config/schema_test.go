@@ -90,7 +90,8 @@ func TestSchemaTakes(t *testing.T) {
 		guest("name: g"), guest("name: 'person:g1'"), guest("name: 'agent-run:talk:3'"), guest("name: g1x"), guest("name: '.'"), guest("name: a, path: '...'"),
 		top("limits: {}"), top("guestLimits: {storedBytes: none, threads: none, nodes: 9223372036854775807, replyBytes: 1KiB}"),
 		guest("name: a, limits: {callBytes: '7'}"), guest("name: a, limits: {callBytes: 7}"),
-		mounts(`path: é b/.c, url: "cas:DIR#x"`),
+		mounts(`path: é b/.c, url: "cas:DIR#x"`), top("roots: []"), root(""), top("roots: [{id: b, kind: temp}, {id: c, kind: extension-storage}]"), root("name: x, labels: []"),
+		guest("name: a, rights: [archive, watch]"), guest("name: a, beyondDefault: false"),
 	}
 	for _, name := range testFiles(t) {
 		files = append(files, string(read(t, name)))
@@ -230,7 +231,11 @@ func TestDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := block.FindAllSubmatch(text, -1)
+	roots, err := os.ReadFile("../docs/roots.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := append(block.FindAllSubmatch(text, -1), block.FindAllSubmatch(roots, -1)...)
 	if len(blocks) < 2 {
 		t.Fatal("no examples")
 	}
@@ -249,7 +254,7 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	root := parsed(t)
-	for _, o := range []object{root, root.Defs["mount"], root.Defs["guest"], root.Defs["quota"]} {
+	for _, o := range []object{root, root.Defs["mount"], root.Defs["root"], root.Defs["guest"], root.Defs["quota"]} {
 		for key := range o.Properties {
 			if !strings.Contains(string(text), "\n| `"+key+"` | ") {
 				t.Errorf("no row says what %s is", key)

@@ -22,6 +22,7 @@ var (
 func (r *reader) config(n ast.Node) *Config {
 	c := &Config{}
 	mounts, guests := map[string]place{}, map[string]place{}
+	all := &roots{ids: map[string]place{}, mounts: map[string]place{}, kinds: map[string]string{}}
 	r.mapping(n, "the file",
 		key{"state", "", r.text("state", &c.State, r.some("state", "a directory, or leave it out for the usual one"))},
 		key{"listen", "", r.texts("listen", &c.Listen, r.checkListen)},
@@ -41,10 +42,14 @@ func (r *reader) config(n ast.Node) *Config {
 				r.mistake(placeOf(n), "mounts is empty; write at least one mount, with path and url")
 			}
 		}},
+		key{"roots", "", func(n ast.Node) {
+			r.list(n, "roots", func(n ast.Node) { c.Roots = append(c.Roots, r.root(n, all)) })
+		}},
 		key{"guests", "", func(n ast.Node) {
-			r.list(n, "guests", func(n ast.Node) { c.Guests = append(c.Guests, r.guest(n, guests)) })
+			r.list(n, "guests", func(n ast.Node) { c.Guests = append(c.Guests, r.guest(n, guests, all)) })
 		}},
 	)
+	r.rooted(c, all)
 	return c
 }
 
@@ -79,7 +84,7 @@ func (r *reader) mount(n ast.Node, others map[string]place) Mount {
 	return m
 }
 
-func (r *reader) guest(n ast.Node, others map[string]place) Guest {
+func (r *reader) guest(n ast.Node, others map[string]place, all *roots) Guest {
 	g := Guest{Where: r.where(placeOf(n))}
 	r.mapping(n, "a guest",
 		key{"name", "a name, such as name: agent", r.text("name", &g.Name, func(at place, s string) {
@@ -94,8 +99,11 @@ func (r *reader) guest(n ast.Node, others map[string]place) Guest {
 				others[subject.Name()] = at
 			}
 		})},
+		key{"root", "", r.text("root", &g.Root, func(at place, s string) { all.named = append(all.named, named{s, at}) })},
 		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},
 		key{"readOnly", "", r.flag("readOnly", &g.ReadOnly)},
+		key{"rights", "", r.rights(&g.Rights)},
+		key{"beyondDefault", "", r.flag("beyondDefault", &g.BeyondDefault)},
 		key{"limits", "", r.limits("limits", &g.Limits)},
 		key{"locatorFile", "", r.text("locatorFile", &g.LocatorFile, r.some("locatorFile", "a file that the host writes the locator to, or leave it out to have it printed"))},
 	)

@@ -23,6 +23,7 @@ type Grant struct {
 	State   State   `json:"state"`   // what it is now
 	Parent  string  `json:"parent"`  // id of the grant it was shared from, or ""
 
+	Root   string          `json:"root"`   // id of the root that it is in, or ""
 	Rights membrane.Rights `json:"rights"` // what was granted, as a list of names
 }
 
@@ -43,11 +44,13 @@ const (
 
 // Terms are the terms of a grant.
 type Terms struct {
-	ReadOnly bool            // without the rights to write, delete and move
-	Rights   membrane.Rights // which rights to give; 0 means all
-	Limits   meter.Limits    // the default of each limit is the host's
-	Uses     int64           // how often it can be restored; 0 is any number
-	Source   string          // who granted; "" is ByOperator
+	Root          string          // the id of the root that the grant names, in which its path is; "" for a path in the tree
+	ReadOnly      bool            // without the rights to write, delete and move
+	Rights        membrane.Rights // which rights to give; 0 means what is usual: all, where no root says otherwise
+	BeyondDefault bool            // the defaults of the roots do not bound the grant
+	Limits        meter.Limits    // the default of each limit is the host's
+	Uses          int64           // how often it can be restored; 0 is any number
+	Source        string          // who granted; "" is ByOperator
 }
 
 // Keep returns the rights that are given on t. It answers invalid if there are none.

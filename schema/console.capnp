@@ -20,8 +20,19 @@ struct Grant {
   parent @5 :Text;      # id of the grant it was shared from, or ""
   subject @6 :Text;     # who holds it, KIND:ID; of a share, who shared it
   rights @7 :List(Right);  # that it was granted
+  root @8 :Text;        # id of the root that it is in, or ""
   enum Mode { readWrite @0; readOnly @1; }
   enum State { active @0; locked @1; revoked @2; }
+}
+
+struct Root {
+  # A directory with a purpose; docs/roots.md. Its kind decides what each kind of subject gets there by default.
+
+  id @0 :Text;
+  kind @1 :Text;        # workspace, extension-storage, artifact, temp, knowledge, downloads or secret
+  path @2 :Text;        # in the host's namespace: that of a mount
+  name @3 :Text;        # for people; "" for none
+  labels @4 :List(Text);
 }
 
 struct Status {
@@ -103,13 +114,15 @@ struct GrantUsage {
 interface Console {
   # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
-  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right)) -> (grant :Grant, locator :Text, control :Control);
+  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool) -> (grant :Grant, locator :Text, control :Control);
   # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
-  # kind that limits does not name has the host's default. rights: what to give of the eight; null for all. readOnly drops
-  # write, delete and move of them. guest is KIND:ID, where KIND is core, agent-run, extension,
-  # automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever a guest is named,
-  # both forms mean the same. notFound. invalid: guest is neither, or is g and a number, as a grant's id is; rights has none that
-  # this host knows; or a limit is, as in setLimits.
+  # kind that limits does not name has the host's default. rights: what to give of the eight; null for what is usual, which is
+  # all where no root says otherwise. readOnly drops write, delete and move of them. guest is KIND:ID, where KIND is core,
+  # agent-run, extension, automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever
+  # a guest is named, both forms mean the same. root: the id of a root; path is then in what guest gets of it. beyondDefault:
+  # the defaults of the roots (docs/roots.md) do not bound the grant. notFound, also for a root. denied: it is beyond the
+  # defaults. invalid: guest is neither, or is g and a number, as a grant's id is; rights has none that this host knows; or a
+  # limit is, as in setLimits.
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
   # Returns one page of the grants, oldest first. The page begins after the grant with the id `after`, which the host may
@@ -146,4 +159,7 @@ interface Console {
   # Returns what guests use now, one page of grants at a time, paged as list. Ended grants that hold nothing are left out.
   # host is what all guests use together. strangers is what connections use that have restored nothing yet. A page has at
   # most 1000 grants.
+
+  roots @10 () -> (roots :List(Root));
+  # Returns the roots of the tree, in the order of their declaration.
 }

@@ -15,7 +15,7 @@ type private struct {
 	what  string // for people
 	field string // of Server: where another is named
 	parts bool   // no mount may show a part of it either, but what lies in free
-	free  string // may be ""
+	free  []string
 }
 
 // privates returns the host's private directories.
@@ -29,7 +29,7 @@ func (s *Server) privates(st state.Dir) []private {
 }
 
 func stateDir(st state.Dir) private {
-	return private{dir: string(st), what: "the state directory", field: "State", parts: true, free: st.AllUnsynced()}
+	return private{dir: string(st), what: "the state directory", field: "State", parts: true, free: []string{st.AllUnsynced(), st.Roots()}}
 }
 
 // apart answers invalid if store, which is of dir, shows one of the private directories.
@@ -58,6 +58,10 @@ func (p private) part(dir string) (bool, error) {
 	if err != nil || !inside && !boundIn(p.dir, dir) {
 		return false, err
 	}
-	free, err := holds(p.free, dir)
-	return !free, err
+	for _, dirs := range p.free {
+		if free, err := holds(dirs, dir); free || err != nil {
+			return !free, err
+		}
+	}
+	return true, nil
 }

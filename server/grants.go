@@ -92,7 +92,9 @@ func (s *Server) Reconcile(ctx context.Context, guests []Guest) ([]*Granted, err
 }
 
 func terms(g Guest, source string) operator.Terms {
-	return operator.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits, Source: source}
+	return operator.Terms{
+		Root: g.Root, ReadOnly: g.ReadOnly, Rights: g.Rights, BeyondDefault: g.BeyondDefault, Limits: g.Limits, Source: source,
+	}
 }
 
 // refused returns the error of a grant to g, with where g is written.

@@ -24,6 +24,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"capd/authority"
@@ -46,6 +47,8 @@ import (
 type Server struct {
 	// Mounts are mounted at the start. A host path in a URL may be relative to the working directory.
 	Mounts []Mount
+	// Roots say what some of Mounts are for.
+	Roots []Root
 	// Stores has openers for stores of the host's own, by URL scheme: a-z and 0-9. physical, git, memory, cas and overlay
 	// are built in.
 	Stores map[string]Opener
@@ -91,6 +94,9 @@ type started struct {
 	ways      []state.Way
 	id        *host.Identity
 	failed    chan error // receives the error of a listener that has ended
+	erasing   sync.WaitGroup
+	eraser    sync.Mutex   // held by who removes temporary files
+	away      atomic.Int64 // counts what was moved out of sight
 
 	close    sync.Once
 	closed   chan struct{} // closed when Close is done
@@ -109,6 +115,9 @@ func (s *Server) Check() error {
 		return err
 	}
 	if err := s.checkStores(); err != nil {
+		return err
+	}
+	if _, err := s.placed(); err != nil {
 		return err
 	}
 	if m := s.Socket.Mode; m != 0 && m.wrong() {
@@ -194,14 +203,24 @@ func (s *Server) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := s.mountRoots(ctx); err != nil {
+		return err
+	}
 	if err := s.mountAgain(ctx); err != nil {
 		return err
 	}
 	s.tellKept(ctx)
+	roots, err := s.placed()
+	if err != nil {
+		return err
+	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
 		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Places: s.fs,
+		Roots: roots, Ended: func() { s.sweep(context.Background()) },
 	})
-	if err := cmp.Or(s.authority.Settle(ctx), s.listen(ctx), ctx.Err()); err != nil {
+	settled := s.authority.Settle(ctx)
+	s.sweep(ctx)
+	if err := cmp.Or(settled, s.listen(ctx), ctx.Err()); err != nil {
 		return errors.Join(err, s.authority.Close())
 	}
 	s.answer()
@@ -316,6 +335,7 @@ func (s *Server) let() (err error) {
 	if s.db != nil {
 		err = errors.Join(err, s.db.Close())
 	}
+	s.erased()
 	if s.unlock != nil {
 		s.unlock()
 	}

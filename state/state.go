@@ -77,6 +77,9 @@ func (d Dir) Changes() string { return d.join("changes") }
 // Caches holds what programs keep from one run to the next.
 func (d Dir) Caches() string { return d.join("caches") }
 
+// Roots holds the directories of roots that the host makes itself, by their ids.
+func (d Dir) Roots() string { return d.join("roots") }
+
 // Database is the file of the host's durable state; see package database.
 func (d Dir) Database() string { return d.join("state.db") }
 

@@ -67,12 +67,12 @@ var layers = []layer{
 	// What a host composes, and its configuration. Neither imports a backend.
 	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/hostfile capd/locator capd/vfs golang.org/x/sys/...", host: true},
-	{of: "capd/config", may: "capd/meter capd/operator capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
+	{of: "capd/config", may: "capd/meter capd/operator capd/vfs capd/vfs/deny capd/vfs/membrane github.com/goccy/go-yaml/..."},
 
 	// What a host remembers, and what it decides by.
 	{of: "capd/database", may: "capd/hostfile capd/state capd/vfs modernc.org/sqlite/...", host: true},
 	{of: "capd/record", may: "capd/database capd/operator capd/vfs golang.org/x/mod/sumdb/...", host: true},
-	{of: "capd/policy", may: "capd/operator capd/vfs capd/vfs/membrane capd/vfs/pattern", pure: true},
+	{of: "capd/policy", may: "capd/operator capd/vfs capd/vfs/diff capd/vfs/membrane capd/vfs/pattern", pure: true},
 	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/search"},
 	{of: "capd/hook", may: "capd/operator capd/record capd/vfs", host: true},
 	{of: "capd/metrics", may: "capd/operator capd/vfs", host: true},

@@ -47,6 +47,7 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_virtualFs, (*server).virtualFs),
 	vat.Handle(schema.Console_setLimits, (*server).setLimits),
 	vat.Handle(schema.Console_usage, (*server).usage),
+	vat.Handle(schema.Console_roots, (*server).roots),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {
@@ -58,19 +59,9 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if s.locate == nil {
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no locators, so it cannot grant"))
 	}
-	l, err := wire.Limits(wire.Sound[schema.Limit_List](c.Params().HasLimits())(c.Params().Limits()))
+	t, err := terms(c.Params())
 	if err != nil {
 		return vfs.At(path, err)
-	}
-	t := operator.Terms{ReadOnly: c.Params().ReadOnly(), Limits: l}
-	if c.Params().HasRights() {
-		t.Rights, err = wire.Rights(wire.Sound[schema.Right_List](true)(c.Params().Rights()))
-		if err == nil && t.Rights == 0 {
-			err = vfs.Errorf(vfs.Invalid, "rights names none that this host knows; leave it out for all")
-		}
-		if err != nil {
-			return vfs.At(path, err)
-		}
 	}
 	g, secret, err := s.host.GrantOn(c.Context(), guest, path, t)
 	if err != nil {
@@ -92,6 +83,22 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 		return err
 	}
 	return r.SetLocator(s.locate(secret))
+}
+
+// terms reads the terms of a grant.
+func terms(p schema.Console_grant_Params) (t operator.Terms, err error) {
+	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault()}
+	if t.Limits, err = wire.Limits(wire.Sound[schema.Limit_List](p.HasLimits())(p.Limits())); err != nil {
+		return t, err
+	}
+	if t.Root, err = wire.Param(p.Root()); err != nil || !p.HasRights() {
+		return t, err
+	}
+	t.Rights, err = wire.Rights(wire.Sound[schema.Right_List](true)(p.Rights()))
+	if err == nil && t.Rights == 0 {
+		err = vfs.Errorf(vfs.Invalid, "rights names none that this host knows; leave it out for what is usual")
+	}
+	return t, err
 }
 
 func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list_Results]) error {

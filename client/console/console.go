@@ -58,12 +58,13 @@ func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) 
 func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (g operator.Grant, locator string, ctl *Control, err error) {
 	err = wire.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
 		p.SetReadOnly(t.ReadOnly)
+		p.SetBeyondDefault(t.BeyondDefault)
 		if t.Rights != 0 {
 			if err := wire.SetRights(t.Rights, p.NewRights); err != nil {
 				return err
 			}
 		}
-		return errors.Join(p.SetGuest(guest), p.SetPath(path), wire.SetLimits(t.Limits, p.NewLimits))
+		return errors.Join(p.SetGuest(guest), p.SetPath(path), p.SetRoot(t.Root), wire.SetLimits(t.Limits, p.NewLimits))
 	}, func(r schema.Console_grant_Results, caps *vat.Caps) error {
 		if g, err = wire.One(wire.Grant)(r.Grant()); err != nil {
 			return err

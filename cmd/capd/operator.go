@@ -32,8 +32,10 @@ func (f stateFlag) console(e *env) (*console.Console, error) {
 type grantCommand struct {
 	Guest    string  `arg:"" help:"The guest: NAME of an agent's run, or KIND:NAME, such as person:ada."`
 	Path     string  `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
+	Root     string  `placeholder:"ID" help:"Give it this root, or P in what it gets of the root; see capd roots."`
 	ReadOnly bool    `help:"Give it for reading only: without the rights write, delete and move."`
-	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata (default: all)."`
+	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata (default: all, or what is usual in the root)."`
+	Beyond   bool    `name:"beyond-default" help:"Give what is asked for even where the defaults of a root do not."`
 	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much of one kind it may hold, such as storedBytes=64MiB; none for no limit. May be repeated."`
 	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators, each with the way to connect."`
 	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest connects: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
@@ -58,6 +60,7 @@ Examples:
   capd grant reviewer --path project --read-only
   capd grant sender --path inbox --rights write,list
   capd grant person:ada --path project
+  capd grant extension:lint --root plugins
   capd grant builder --limit storedBytes=1GiB --limit connections=4
   capd grant reviewer --via tls
   capd grant reviewer --json | jq -r '.locators[0].locator'
@@ -83,7 +86,9 @@ func (c *grantCommand) Run(e *env) error {
 	// An interrupt here would leave a grant whose locator nobody has.
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
-	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), Limits: limits})
+	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{
+		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), BeyondDefault: c.Beyond, Limits: limits,
+	})
 	if err != nil {
 		return err
 	}
