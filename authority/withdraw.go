@@ -83,7 +83,11 @@ func (h *Host) setWritable(id int64, on bool) error {
 	g := h.resident(id)
 	if g == nil {
 		defer h.settings.Unlock()
-		return h.db.Write(func(tx *database.Tx) error { return keepWritable(tx, id, on) })
+		write := h.db.Write
+		if !on {
+			write = h.db.Urgent
+		}
+		return write(func(tx *database.Tx) error { return keepWritable(tx, id, on) })
 	}
 	h.settings.Unlock()
 	return g.control.SetWritable(on)
@@ -204,7 +208,7 @@ type settings struct{ h *Host }
 func (s settings) Revoked(ids []int64) error {
 	var ended []int64
 	var of map[int64]int
-	err := s.h.db.Write(func(tx *database.Tx) (err error) {
+	err := s.h.db.Urgent(func(tx *database.Tx) (err error) {
 		ended, of, err = endAll(tx, ids, revoked)
 		return err
 	})
@@ -232,7 +236,11 @@ func (s settings) Revoked(ids []int64) error {
 func (s settings) Set(id int64, path string, r membrane.Refusals) error {
 	s.h.settings.Lock()
 	defer s.h.settings.Unlock()
-	return s.h.db.Write(func(tx *database.Tx) error { return keepRefusals(tx, id, path, r) })
+	write := s.h.db.Write
+	if r != 0 {
+		write = s.h.db.Urgent
+	}
+	return write(func(tx *database.Tx) error { return keepRefusals(tx, id, path, r) })
 }
 
 func keepRefusals(tx *database.Tx, id int64, path string, r membrane.Refusals) error {

@@ -33,6 +33,7 @@ type DB struct {
 	writer  *conn
 	readers chan *conn // the reading connections that are free; nil opens one. A nil channel: the writer reads
 	log     wal
+	reserve reserve
 	options Options
 
 	gate   sync.RWMutex // held to send to jobs
@@ -79,6 +80,9 @@ func open(d state.Dir, o Options, steps []string) (*DB, error) {
 		db.readers <- nil
 	}
 	db.log = wal{keep: true}
+	if db.reserve.path = path + ".reserve"; !db.reserve.fill() {
+		db.options.Logf("capd: there is no room on the disk of the host's state: nothing changes until there is; reads and revokes go on")
+	}
 	go db.write()
 	return db, nil
 }

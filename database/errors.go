@@ -50,7 +50,7 @@ func lasting(err error) bool {
 	return false
 }
 
-var errFull = vfs.Errorf(vfs.Busy, "the disk of the host's state is full: nothing changes until there is room; reads go on")
+var errFull = vfs.Errorf(vfs.Busy, "the disk of the host's state is full: nothing changes until there is room; reads and revokes go on")
 
 // hidden returns err without what it says of the host, unless it is an error of capd's own.
 func hidden(err error) error {

@@ -16,6 +16,8 @@ type job struct {
 	err   error
 	done  chan struct{} // closed when err is known
 	later bool          // nobody waits
+
+	urgent bool // it takes authority away
 }
 
 func (j *job) end(err error) {
@@ -35,7 +37,10 @@ func (d *DB) Write(do func(*Tx) error) error { return d.Begin(do)() }
 
 // Begin begins a Write, and returns a function that waits for its end. Writes run in the order in which they began.
 func (d *DB) Begin(do func(*Tx) error) (wait func() error) {
-	j := &job{do: do, done: make(chan struct{})}
+	return d.begin(&job{do: do, done: make(chan struct{})})
+}
+
+func (d *DB) begin(j *job) (wait func() error) {
 	if err := d.send(j); err != nil {
 		return func() error { return err }
 	}
@@ -53,7 +58,7 @@ func (d *DB) send(j *job) error {
 	if d.closed {
 		return errClosed
 	}
-	if d.later.full() {
+	if !j.urgent && d.later.full() {
 		return errFull
 	}
 	if err := d.Failed(); err != nil {
@@ -131,19 +136,35 @@ func (d *DB) gather() (batch []*job, more bool) {
 	return batch, true
 }
 
-// commitAll commits jobs and answers them. A job that failed after it had changed something is undone with all others,
-// and the others run again.
+// commitAll commits jobs and answers them. While the disk is full it commits only those that are urgent.
 func (d *DB) commitAll(jobs []*job) {
-	for len(jobs) > 0 {
-		bad, err := d.commit(jobs)
-		if err == errRerun {
-			d.answer([]*job{jobs[bad]}, jobs[bad].err)
-			jobs = slices.Delete(jobs, bad, bad+1)
-			continue
-		}
-		d.answer(jobs, err)
+	if len(jobs) == 0 {
 		return
 	}
+	if d.reserve.spent && !d.reserve.fill() {
+		d.commitUrgent(jobs)
+		return
+	}
+	left, err := d.commitMost(jobs)
+	if full(err) {
+		d.commitUrgent(left)
+		return
+	}
+	d.answer(left, err)
+}
+
+// commitMost commits jobs. A job that failed after it had changed something is undone with all others and answered, and
+// the others run again. It returns those that are not answered yet, with what went wrong with their transaction.
+func (d *DB) commitMost(jobs []*job) (left []*job, err error) {
+	for len(jobs) > 0 {
+		bad, err := d.commit(jobs)
+		if err != errRerun {
+			return jobs, err
+		}
+		d.answer([]*job{jobs[bad]}, jobs[bad].err)
+		jobs = slices.Delete(jobs, bad, bad+1)
+	}
+	return nil, nil
 }
 
 // commit runs jobs in one transaction. If it returns errRerun, bad is the index of the job that failed.
