@@ -10,8 +10,8 @@ import (
 
 // Report is what [Check] has found.
 type Report struct {
-	Version  int      // of the tables
-	Problems []string // what is wrong, at most about 100 lines; none in a sound state
+	Version  int      `json:"version"`  // of the tables
+	Problems []string `json:"problems"` // what is wrong, at most about 100 lines; none in a sound state
 }
 
 // Check reads the whole state in d and reports what is wrong with it. It works beside a running host, and changes

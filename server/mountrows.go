@@ -81,7 +81,7 @@ func (s *Server) mountAgain(ctx context.Context) error {
 			continue
 		}
 		if err := s.noted("a mount", s.fs.Mount(ctx, m.Path, m.URL, m.Attenuation)); err != nil {
-			s.logf("capd: %s: cannot be mounted now: %s; capd unmount %s forgets it", operator.Place(m.Path), vfs.Message(err), operator.Quote(m.Path))
+			s.logf("capd: %s: cannot be mounted now: %s; it is tried at each start until it is unmounted", operator.Place(m.Path), vfs.Message(err))
 		}
 	}
 	return ctx.Err()

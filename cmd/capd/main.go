@@ -46,6 +46,7 @@ type commands struct {
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
 	Limit       limitCommand       `cmd:"" group:"host" help:"Change how much a guest may hold."`
 	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of its limits."`
+	State       stateCommand       `cmd:"" group:"host" help:"Check, copy or print what the host keeps."`
 
 	Mounts    mountsCommand    `cmd:"" group:"tree" help:"List what is mounted."`
 	Mount     mountCommand     `cmd:"" group:"tree" help:"Mount a directory, a git revision, memory, a snapshot or an overlay."`
