@@ -23,6 +23,14 @@ func (c *conn) prepare(text string) (*sql.Stmt, error) {
 	return s, err
 }
 
+// Close closes the statements too: SQLite keeps the files open while there is one.
+func (c *conn) Close() error {
+	for _, s := range c.prepared {
+		_ = s.Close()
+	}
+	return c.Conn.Close()
+}
+
 func (c *conn) exec(text string, args ...any) (sql.Result, error) {
 	s, err := c.prepare(text)
 	if err != nil {
