@@ -11,6 +11,7 @@ import (
 	"context"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -43,6 +44,9 @@ type Host struct {
 	record *record.Log // nil: nothing is recorded
 	spans  spans
 
+	ticker *time.Timer  // nil while no grant can expire; mu guards it
+	marked atomic.Int64 // when the time was kept
+
 	settings sync.Mutex // held to change a grant's settings, and to make one resident with those it has
 
 	mu        sync.Mutex // every guest needs it, so it is held only for a few steps, however many grants there are
@@ -65,6 +69,8 @@ type Options struct {
 	DB *database.DB
 	// Record gets every change of guests; without it there is no change. It is not closed with the host. Nil records nothing.
 	Record *record.Log
+	// Clock tells the time by which grants expire. Nil is the system's.
+	Clock *membrane.Clock
 	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
 	Places Places
 	// Roots bound what is granted. Nil is none.
@@ -90,12 +96,15 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 
 // Open returns a host of tree with the grants in o.DB, and takes over tree.
 func Open(tree vfs.Dir, o Options) *Host {
+	if o.Clock == nil {
+		o.Clock = &membrane.Clock{}
+	}
 	if o.Meters == nil {
 		o.Meters = meter.NewHost(nil)
 	}
 	h := &Host{
 		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, roots: o.Roots, left: o.Ended, since: time.Now(),
-		clock: &membrane.Clock{}, db: o.DB, mine: o.DB == nil, record: o.Record, loading: map[int64]*load{},
+		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}
 	if h.roots == nil {
@@ -106,6 +115,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 		h.db = database.Memory()
 	}
 	h.burials.done.L = &h.burials.mu
+	h.remember()
 	return h
 }
 
@@ -129,9 +139,9 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	}
 	defer on.release()
 	secret = locator.NewSecret()
-	r := row{name: on.subject.Name(), subject: on.subject, digest: digestOf(secret[:]), root: on.root, rights: on.rights, source: cmp.Or(t.Source, operator.ByOperator), uses: anyUses, limits: t.Limits}
-	if t.Uses > 0 {
-		r.uses = t.Uses
+	r := row{name: on.subject.Name(), subject: on.subject, digest: digestOf(secret[:]), root: on.root, rights: on.rights, source: cmp.Or(t.Source, operator.ByOperator), uses: anyUses, limits: t.Limits, since: h.clock.Now()}
+	if err := h.limitTime(&r, t); err != nil {
+		return given, secret, vfs.At(on.path, err)
 	}
 	if err := h.place(ctx, &r, on.node); err != nil {
 		return given, secret, vfs.At(on.path, err)
@@ -142,6 +152,9 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	}
 	if err := h.admit(g, func(*database.Tx) error { return nil }); err != nil {
 		return given, secret, err
+	}
+	if r.timed() {
+		h.tickOn()
 	}
 	return h.now(g), secret, nil
 }

@@ -106,7 +106,8 @@ func (h *Host) Close() error {
 		return true
 	})
 	h.mu.Unlock()
-	errs := make([]error, len(all)+2)
+	errs := make([]error, len(all)+3)
+	errs[len(all)+2] = h.stopTicking()
 	var ends sync.WaitGroup
 	for i, g := range all {
 		ends.Go(func() { errs[i] = g.control.End() })

@@ -24,6 +24,7 @@ type lasting struct {
 	tree  string
 	state state.Dir
 	db    *database.DB
+	clock *membrane.Clock // nil for the system's
 }
 
 func newLasting(t *testing.T) *lasting {
@@ -41,7 +42,7 @@ func (h *lasting) start() {
 	ok(h.t, err)
 	h.db, err = database.Open(h.state, database.Options{Logf: h.t.Logf})
 	ok(h.t, err)
-	h.Host = authority.Open(store.Root(), authority.Options{DB: h.db})
+	h.Host = authority.Open(store.Root(), authority.Options{DB: h.db, Clock: h.clock})
 }
 
 func (h *lasting) end() {

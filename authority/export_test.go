@@ -35,3 +35,9 @@ func Quieten(h *Host, d time.Duration) {
 
 // SetRecord has h write to another record.
 func SetRecord(h *Host, l *record.Log) { h.record = l }
+
+// Tick does what a host does every few seconds.
+func (h *Host) Tick() {
+	h.tickOn()
+	h.tick()
+}

@@ -25,7 +25,8 @@ type grant struct {
 	node    vfs.Node // what the locator restores; nil once it has ended or its tree was unmounted
 	unwatch func()
 	buried  bool
-	seen    int64 // when its last use was kept, in milliseconds since 1970
+	seen    int64 // when it was last used, in milliseconds since 1970; 0: not since it became resident
+	kept    int64 // when that was last kept
 }
 
 // shared reports whether g is a share.
@@ -40,10 +41,18 @@ func (h *Host) now(g *grant) operator.Grant {
 	if g.control.Locked() {
 		out.State = operator.Locked
 	}
-	if g.end() != nil {
-		out.State = operator.Revoked
+	if err := g.end(); err != nil {
+		out.State = stateOf(err)
 	}
 	return out
+}
+
+// stateOf returns the state of a grant of which every call answers err.
+func stateOf(err error) operator.State {
+	if vfs.CodeOf(err) == vfs.Expired {
+		return operator.Expired
+	}
+	return operator.Revoked
 }
 
 // described returns what the row alone says.
@@ -52,8 +61,15 @@ func (r *row) described() operator.Grant {
 	if r.parent != 0 {
 		out.Parent = idText(r.parent)
 	}
-	if r.ended != "" {
-		out.State = operator.Revoked
+	out.ExpiresMs, out.UnusedMs = r.expires, r.unused
+	switch {
+	case r.uses > 0:
+		out.UsesLeft = r.uses
+	case r.uses == 0:
+		out.UsesLeft = -1
+	}
+	if err := r.end(); err != nil {
+		out.State = stateOf(err)
 	}
 	return out
 }

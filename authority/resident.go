@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"time"
 
 	"capd/database"
 	"capd/meter"
@@ -86,6 +87,9 @@ func (h *Host) build(r *row, node vfs.Node, from *grant) (*grant, error) {
 		return nil, err
 	}
 	g.row = *r
+	if r.expires != 0 {
+		g.control.ExpireAt(time.UnixMilli(r.expires))
+	}
 	return g, nil
 }
 
@@ -226,6 +230,9 @@ func (h *Host) read(ctx context.Context, id int64) (r *row, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.ended == "" && r.over(h.clock.Now()) {
+		return r, vfs.Expired
 	}
 	return r, r.end()
 }

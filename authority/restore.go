@@ -61,18 +61,17 @@ func (h *Host) TryRestore(secret []byte) (vfs.Node, *meter.Meter, error) {
 
 // reference returns a new reference to g's node.
 func (h *Host) reference(g *grant) (vfs.Node, *meter.Meter, error) {
+	now := h.clock.Now()
 	h.mu.Lock()
-	node := g.node
-	now := time.Now().UnixMilli()
-	keep := now-g.seen > eachUse.Milliseconds()
-	if keep {
-		g.seen = now
-	}
+	node, neglected := g.node, g.neglected(now)
 	h.mu.Unlock()
 	if err := g.end(); err != nil {
 		return nil, nil, err
 	}
-	if node == nil {
+	switch {
+	case neglected:
+		return nil, nil, g.expire()
+	case node == nil:
 		return nil, nil, errElsewhere
 	}
 	n, err := vfs.Dup(node)
@@ -82,12 +81,9 @@ func (h *Host) reference(g *grant) (vfs.Node, *meter.Meter, error) {
 		}
 		return nil, nil, err
 	}
-	if keep {
-		h.db.Later(func(tx *database.Tx) error {
-			_, err := tx.Exec("UPDATE grants SET used=max(COALESCE(used, 0), ?), restored=restored+1 WHERE id=?", now, g.id)
-			return err
-		})
-	}
+	h.mu.Lock()
+	h.used(g, now, 1)
+	h.mu.Unlock()
 	return n, membrane.MeterOf(n), nil
 }
 

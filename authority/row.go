@@ -32,7 +32,10 @@ type row struct {
 	source          string
 	uses            int64 // restores that were left when the row was read, or anyUses
 	limits          meter.Limits
-	since           int64  // milliseconds since 1970
+	since           int64  // milliseconds since 1970; so are the others
+	expires         int64  // when it expires; 0: never
+	unused          int64  // after how many milliseconds without use it expires; 0: never
+	used            int64  // when it was last used, at least; 0: never
 	ended           string // "", or why
 }
 
@@ -47,6 +50,9 @@ func (r *row) end() error {
 	if r.ended == "" {
 		return nil
 	}
+	if r.ended == expired {
+		return vfs.Expired
+	}
 	return vfs.Revoked
 }
 
@@ -60,14 +66,13 @@ func insert(tx *database.Tx, r *row) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now().UnixMilli()
-	r.since = now
+	now := r.since
 	if _, err := tx.Exec("INSERT INTO subjects(name, made) VALUES(?, ?) ON CONFLICT DO NOTHING", r.subject, now); err != nil {
 		return err
 	}
-	done, err := tx.Exec(`INSERT INTO grants(subject, name, digest, parent, top, path, identity, mounts, root, rights, source, uses, limits, made)
-		VALUES(?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, NULLIF(?, ''), ?, NULLIF(?, ''), ?, ?, NULLIF(?, -1), ?, ?)`,
-		r.subject, r.name, r.digest[:], r.parent, r.top, []byte(r.path), r.identity, string(mounts), r.root, r.rights, r.source, r.uses, limits, now)
+	done, err := tx.Exec(`INSERT INTO grants(subject, name, digest, parent, top, path, identity, mounts, root, rights, source, uses, limits, expires, unused, made)
+		VALUES(?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, NULLIF(?, ''), ?, NULLIF(?, ''), ?, ?, NULLIF(?, -1), ?, NULLIF(?, 0), NULLIF(?, 0), ?)`,
+		r.subject, r.name, r.digest[:], r.parent, r.top, []byte(r.path), r.identity, string(mounts), r.root, r.rights, r.source, r.uses, limits, r.expires, r.unused, now)
 	if err != nil {
 		return err
 	}
@@ -76,7 +81,7 @@ func insert(tx *database.Tx, r *row) error {
 }
 
 const columns = `SELECT id, COALESCE(parent, 0), COALESCE(top, 0), name, subject, digest, path, COALESCE(identity, ''), mounts, COALESCE(root, ''), rights, source,
-	COALESCE(uses, -1), COALESCE(limits, ''), made, COALESCE(ended, '') FROM grants `
+	COALESCE(uses, -1), COALESCE(limits, ''), made, COALESCE(expires, 0), COALESCE(unused, 0), COALESCE(used, 0), COALESCE(ended, '') FROM grants `
 
 // find reads the row that a query for columns finds. It answers [sql.ErrNoRows].
 func find(rows *database.Rows, query string, arg any) (*row, error) {
@@ -92,7 +97,7 @@ func scan(from interface{ Scan(...any) error }) (*row, error) {
 	var r row
 	var sum, path []byte
 	var mounts, limits string
-	err := from.Scan(&r.id, &r.parent, &r.top, &r.name, &r.subject, &sum, &path, &r.identity, &mounts, &r.root, &r.rights, &r.source, &r.uses, &limits, &r.since, &r.ended)
+	err := from.Scan(&r.id, &r.parent, &r.top, &r.name, &r.subject, &sum, &path, &r.identity, &mounts, &r.root, &r.rights, &r.source, &r.uses, &limits, &r.since, &r.expires, &r.unused, &r.used, &r.ended)
 	if err != nil {
 		return nil, err
 	}

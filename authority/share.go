@@ -32,7 +32,7 @@ func (h *Host) Share(ctx context.Context, n vfs.Node) ([]byte, *membrane.Control
 		return nil, nil, errDeep
 	}
 	secret := locator.NewSecret()
-	r := row{parent: from.id, top: from.id, subject: from.subject, digest: digestOf(secret[:]), root: from.root, rights: from.rights, source: from.source, uses: anyUses}
+	r := row{parent: from.id, top: from.id, subject: from.subject, digest: digestOf(secret[:]), root: from.root, rights: from.rights, source: from.source, uses: anyUses, since: h.clock.Now()}
 	if from.top != 0 {
 		r.top = from.top
 	}

@@ -13,12 +13,12 @@ type Grant capnp.Struct
 const Grant_TypeID = 0xfaffff35b613af32
 
 func NewGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 7})
 	return Grant(st), err
 }
 
 func NewRootGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 7})
 	return Grant(st), err
 }
 
@@ -199,12 +199,36 @@ func (s Grant) SetRoot(v string) error {
 	return capnp.Struct(s).SetText(6, v)
 }
 
+func (s Grant) ExpiresMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Grant) SetExpiresMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Grant) UnusedMs() int64 {
+	return int64(capnp.Struct(s).Uint64(16))
+}
+
+func (s Grant) SetUnusedMs(v int64) {
+	capnp.Struct(s).SetUint64(16, uint64(v))
+}
+
+func (s Grant) UsesLeft() int64 {
+	return int64(capnp.Struct(s).Uint64(24))
+}
+
+func (s Grant) SetUsesLeft(v int64) {
+	capnp.Struct(s).SetUint64(24, uint64(v))
+}
+
 // Grant_List is a list of Grant.
 type Grant_List = capnp.StructList[Grant]
 
 // NewGrant creates a new list of Grant.
 func NewGrant_List(s *capnp.Segment, sz int32) (Grant_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 7}, sz)
 	return capnp.StructList[Grant](l), err
 }
 
@@ -262,6 +286,7 @@ const (
 	Grant_State_active  Grant_State = 0
 	Grant_State_locked  Grant_State = 1
 	Grant_State_revoked Grant_State = 2
+	Grant_State_expired Grant_State = 3
 )
 
 // String returns the enum's constant name.
@@ -273,6 +298,8 @@ func (c Grant_State) String() string {
 		return "locked"
 	case Grant_State_revoked:
 		return "revoked"
+	case Grant_State_expired:
+		return "expired"
 
 	default:
 		return ""
@@ -289,6 +316,8 @@ func Grant_StateFromString(c string) Grant_State {
 		return Grant_State_locked
 	case "revoked":
 		return Grant_State_revoked
+	case "expired":
+		return Grant_State_expired
 
 	default:
 		return 0
@@ -1367,6 +1396,30 @@ func (s Console_grant_Params) BeyondDefault() bool {
 
 func (s Console_grant_Params) SetBeyondDefault(v bool) {
 	capnp.Struct(s).SetBit(1, v)
+}
+
+func (s Console_grant_Params) ExpiresInMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Console_grant_Params) SetExpiresInMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Console_grant_Params) UnusedMs() int64 {
+	return int64(capnp.Struct(s).Uint64(16))
+}
+
+func (s Console_grant_Params) SetUnusedMs(v int64) {
+	capnp.Struct(s).SetUint64(16, uint64(v))
+}
+
+func (s Console_grant_Params) Uses() int64 {
+	return int64(capnp.Struct(s).Uint64(24))
+}
+
+func (s Console_grant_Params) SetUses(v int64) {
+	capnp.Struct(s).SetUint64(24, uint64(v))
 }
 
 type Console_grant_Results capnp.Struct
@@ -2466,7 +2519,7 @@ func (s Console_roots_Results) NewRoots(n int32) (Root_List, error) {
 }
 
 // Console_grant describes Console.grant to package vat.
-var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
+var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 32, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
 // Console_list describes Console.list to package vat.
 var Console_list = vat.Method[Console_list_Params, Console_list_Results]{Interface: Console_TypeID, ID: 1, Name: "Console.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}

@@ -7,6 +7,7 @@ package operator
 
 import (
 	"cmp"
+	"time"
 
 	"capd/meter"
 	"capd/vfs"
@@ -25,6 +26,10 @@ type Grant struct {
 
 	Root   string          `json:"root"`   // id of the root that it is in, or ""
 	Rights membrane.Rights `json:"rights"` // what was granted, as a list of names
+
+	ExpiresMs int64 `json:"expiresMs,omitempty"` // when it expires, in milliseconds since the Unix epoch; 0: never
+	UnusedMs  int64 `json:"unusedMs,omitempty"`  // after how many milliseconds without use it expires; 0: never
+	UsesLeft  int64 `json:"usesLeft,omitempty"`  // how often it can still be restored; 0: any number, -1: not at all
 }
 
 // Mode is what was granted.
@@ -40,6 +45,7 @@ const (
 	Active  State = "active"
 	Locked  State = "locked" // read-only until the host unlocks it
 	Revoked State = "revoked"
+	Expired State = "expired"
 )
 
 // Terms are the terms of a grant.
@@ -51,6 +57,8 @@ type Terms struct {
 	Limits        meter.Limits    // the default of each limit is the host's
 	Uses          int64           // how often it can be restored; 0 is any number
 	Source        string          // who granted; "" is ByOperator
+	Expires       time.Duration   // after which it ends; 0 is never
+	Unused        time.Duration   // without any use, after which it ends; 0 is never
 }
 
 // Keep returns the rights that are given on t. It answers invalid if there are none.

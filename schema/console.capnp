@@ -21,8 +21,11 @@ struct Grant {
   subject @6 :Text;     # who holds it, KIND:ID; of a share, who shared it
   rights @7 :List(Right);  # that it was granted
   root @8 :Text;        # id of the root that it is in, or ""
+  expiresMs @9 :Int64;  # when it expires; 0: never
+  unusedMs @10 :Int64;   # after how many milliseconds without use it expires; 0: never
+  usesLeft @11 :Int64;  # how often it can still be restored; 0: any number, -1: not at all
   enum Mode { readWrite @0; readOnly @1; }
-  enum State { active @0; locked @1; revoked @2; }
+  enum State { active @0; locked @1; revoked @2; expired @3; }
 }
 
 struct Root {
@@ -114,15 +117,16 @@ struct GrantUsage {
 interface Console {
   # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
-  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool) -> (grant :Grant, locator :Text, control :Control);
+  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool, expiresInMs :Int64, unusedMs :Int64, uses :Int64) -> (grant :Grant, locator :Text, control :Control);
   # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
   # kind that limits does not name has the host's default. rights: what to give of the eight; null for what is usual, which is
-  # all where no root says otherwise. readOnly drops write, delete and move of them. guest is KIND:ID, where KIND is core,
+  # all where no root says otherwise. readOnly drops write, delete and move of them. The grant expires expiresInMs milliseconds
+  # after this call, or when no connection has held it for unusedMs, and cannot be restored more often than uses; 0: no end. guest is KIND:ID, where KIND is core,
   # agent-run, extension, automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever
   # a guest is named, both forms mean the same. root: the id of a root; path is then in what guest gets of it. beyondDefault:
   # the defaults of the roots (docs/roots.md) do not bound the grant. notFound, also for a root. denied: it is beyond the
-  # defaults. invalid: guest is neither, or is g and a number, as a grant's id is; rights has none that this host knows; or a
-  # limit is, as in setLimits.
+  # defaults. invalid: guest is neither, or is g and a number, as a grant's id is; rights has none that this host knows; a
+  # time or a number of uses is below 0; or a limit is, as in setLimits.
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
   # Returns one page of the grants, oldest first. The page begins after the grant with the id `after`, which the host may

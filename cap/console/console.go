@@ -87,7 +87,8 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 
 // terms reads the terms of a grant.
 func terms(p schema.Console_grant_Params) (t operator.Terms, err error) {
-	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault()}
+	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault(), Uses: p.Uses(),
+		Expires: wire.Milliseconds(p.ExpiresInMs()), Unused: wire.Milliseconds(p.UnusedMs())}
 	if t.Limits, err = wire.Limits(wire.Sound[schema.Limit_List](p.HasLimits())(p.Limits())); err != nil {
 		return t, err
 	}

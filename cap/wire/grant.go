@@ -18,13 +18,16 @@ var modes = map[operator.Mode]schema.Grant_Mode{
 
 var states = map[operator.State]schema.Grant_State{
 	operator.Active: schema.Grant_State_active, operator.Locked: schema.Grant_State_locked,
-	operator.Revoked: schema.Grant_State_revoked,
+	operator.Revoked: schema.Grant_State_revoked, operator.Expired: schema.Grant_State_expired,
 }
 
 // SetGrant writes g.
 func SetGrant(w schema.Grant, g operator.Grant) error {
 	w.SetMode(modes[g.Mode])
 	w.SetState(states[g.State])
+	w.SetExpiresMs(g.ExpiresMs)
+	w.SetUnusedMs(g.UnusedMs)
+	w.SetUsesLeft(g.UsesLeft)
 	return errors.Join(SetRights(g.Rights, w.NewRights), w.SetGuest(g.Guest), w.SetSubject(string(g.Subject)), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent), w.SetRoot(g.Root))
 }
 
@@ -36,6 +39,7 @@ func Grant(w schema.Grant) (g operator.Grant, err error) {
 	g.Subject = operator.Subject(text(w.Subject()))
 	g.Mode, _ = keyOf(modes, w.Mode())
 	g.State, _ = keyOf(states, w.State())
+	g.ExpiresMs, g.UnusedMs, g.UsesLeft = w.ExpiresMs(), w.UnusedMs(), w.UsesLeft()
 	g.Rights = Keep[membrane.Rights](&err)(Rights(w.Rights()))
 	return g, err
 }

@@ -95,7 +95,7 @@ var (
 // guests send with their calls.
 var codecs = map[string]codec{
 	"grant": of(schema.NewRootGrant, wire.SetGrant, wire.Grant,
-		operator.Grant{Guest: "g/1", Subject: "agent-run:g", ID: "g1", Path: "a/b", Root: "r", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0", Rights: membrane.Read | membrane.Metadata},
+		operator.Grant{Guest: "g/1", Subject: "agent-run:g", ID: "g1", Path: "a/b", Root: "r", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0", Rights: membrane.Read | membrane.Metadata, ExpiresMs: 1, UnusedMs: 2, UsesLeft: 3},
 		operator.Grant{Mode: operator.ReadWrite, State: operator.Active}, operator.Grant{Mode: operator.ReadWrite, State: operator.Locked}),
 	"root": of(schema.NewRootRoot, wire.SetRoot, wire.Root,
 		operator.Root{ID: "r", Kind: operator.Temp, Path: "a/b", Name: "The root", Labels: []string{"x", "y z"}}, operator.Root{}),

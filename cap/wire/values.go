@@ -4,6 +4,8 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
+	"math"
+	"time"
 )
 
 // Bounds on one message. They are part of the contract of the interfaces.
@@ -145,4 +147,10 @@ func SetIf(c vfs.If, make func() (schema.IfVersion, error)) error {
 		return nil
 	}
 	return w.SetEquals(c.Is[:])
+}
+
+// Milliseconds returns a duration of ms milliseconds, or the longest one if ms is more.
+func Milliseconds(ms int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(max(min(ms, most), -most)) * time.Millisecond
 }

@@ -59,6 +59,9 @@ func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Te
 	err = wire.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
 		p.SetReadOnly(t.ReadOnly)
 		p.SetBeyondDefault(t.BeyondDefault)
+		p.SetUses(t.Uses)
+		p.SetExpiresInMs(t.Expires.Milliseconds())
+		p.SetUnusedMs(t.Unused.Milliseconds())
 		if t.Rights != 0 {
 			if err := wire.SetRights(t.Rights, p.NewRights); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"capd/client/console"
 	"capd/locator"
@@ -36,6 +37,9 @@ type grantCommand struct {
 	ReadOnly bool    `help:"Give it for reading only: without the rights write, delete and move."`
 	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata (default: all, or what is usual in the root)."`
 	Beyond   bool    `name:"beyond-default" help:"Give what is asked for even where the defaults of a root do not."`
+	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
+	Unused   span    `placeholder:"T" help:"End it when no connection has used it for this time."`
+	Uses     int64   `placeholder:"N" help:"How often its locator may be used to connect (default: any number of times)."`
 	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much of one kind it may hold, such as storedBytes=64MiB; none for no limit. May be repeated."`
 	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators, each with the way to connect."`
 	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest connects: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
@@ -59,6 +63,7 @@ named gets its limit from guestLimits in the configuration.
 Examples:
   capd grant reviewer --path project --read-only
   capd grant sender --path inbox --rights write,list
+  capd grant visitor --read-only --expires 2h --uses 1
   capd grant person:ada --path project
   capd grant extension:lint --root plugins
   capd grant builder --limit storedBytes=1GiB --limit connections=4
@@ -88,6 +93,7 @@ func (c *grantCommand) Run(e *env) error {
 	defer cancel()
 	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{
 		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), BeyondDefault: c.Beyond, Limits: limits,
+		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: c.Uses,
 	})
 	if err != nil {
 		return err
@@ -159,14 +165,14 @@ func (c *grantCommand) ways() (unix bool, ways []state.Way, err error) {
 }
 
 type grantsCommand struct {
-	All  bool `help:"Show revoked grants too."`
+	All  bool `help:"Show revoked and expired grants too."`
 	JSON bool `name:"json" help:"Print a JSON array, oldest first."`
 	stateFlag
 }
 
 func (grantsCommand) Help() string {
-	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and is revoked with its parent.
-Revoked grants are shown only with --all.
+	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and ends with its parent.
+Revoked and expired grants are shown only with --all.
 
 Examples:
   capd grants
@@ -184,11 +190,11 @@ func (c *grantsCommand) Run(e *env) error {
 		return err
 	}
 	if !c.All {
-		gs = slices.DeleteFunc(gs, func(g operator.Grant) bool { return g.State == operator.Revoked })
+		gs = slices.DeleteFunc(gs, func(g operator.Grant) bool { return g.State == operator.Revoked || g.State == operator.Expired })
 	}
 	return printList(e, c.JSON, gs, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT", func(g operator.Grant) string {
 		path := cmp.Or(vfs.Printable(g.Path), "(everything)")
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, mayDo(g), g.State, g.Parent)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, mayDo(g), stateOf(g), g.Parent)
 	})
 }
 

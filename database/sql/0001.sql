@@ -27,6 +27,7 @@ CREATE UNIQUE INDEX grants_digest ON grants(digest);
 CREATE INDEX grants_name ON grants(name, id);   -- a name is one subject's, or one share's
 CREATE INDEX grants_top ON grants(top) WHERE top IS NOT NULL AND ended IS NULL;   -- the live shares of a grant
 CREATE INDEX grants_parent ON grants(parent) WHERE parent IS NOT NULL;
+CREATE INDEX grants_timed ON grants(id) WHERE ended IS NULL AND (expires IS NOT NULL OR unused IS NOT NULL);
 CREATE INDEX grants_ended ON grants(top, ended_at) WHERE ended IS NOT NULL;
 
 CREATE TABLE gates(grant_id INTEGER NOT NULL REFERENCES grants(id) ON DELETE CASCADE, path BLOB NOT NULL, refuses INTEGER NOT NULL,
