@@ -113,9 +113,9 @@ func inside(root operator.Root, w Wanted, path string) error {
 	d := Defaults(root.Kind, w.Subject.Kind())
 	switch {
 	case d.Most == 0:
-		return beyond("the root %s is %s, where %s is given nothing", root.ID, root.Kind, kindOf(w.Subject))
+		return beyond("the root %s is %s, where %s is given nothing; grant another root", root.ID, root.Kind, kindOf(w.Subject))
 	case d.Named && w.Root != root.ID:
-		return beyond("the root %s is %s; name the root to grant something there", root.ID, root.Kind)
+		return beyond("nothing in the root %s, which is %s, is given by its path; name the root", root.ID, root.Kind)
 	case !seesAll(root, w.Subject) && !diff.Within(path, root.Own(w.Subject)):
 		return beyond("in the root %s, which is %s, %s is given a directory of its own; name the root", root.ID, root.Kind, kindOf(w.Subject))
 	}

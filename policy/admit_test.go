@@ -34,7 +34,7 @@ func TestAdmit(t *testing.T) {
 		{"agent", "", "project/docs/a", looks, "docs"},
 		{"agent", "", "out", "read,write,list,watch,metadata", "out"},
 		{"agent", "", "", "the root cache, which is not given to an agent-run as a part", ""},
-		{"agent", "", "var/keys", "name the root to grant", ""},
+		{"agent", "", "var/keys", "is given by its path; name the root", ""},
 		{"agent", "keys", "", "read,write,delete,move,archive,watch,metadata", "keys"},
 		{"agent", "keys", "a/b", "read,write,delete,move,archive,watch,metadata", "keys"},
 		{"agent", "cache", "", "extension-storage, where an agent-run is given nothing", ""},

@@ -35,7 +35,7 @@ var valueKinds = map[string]string{
 	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "append path": "path", "stat path": "path",
 	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "attenuate path": "path", "glob pattern": "path",
 
-	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "limit kind=n": "limit", "grant limit": "limit",
+	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root",
 	"unmount path": "mount", "diff path": "mount", "apply paths": "mount", "revert paths": "mount", "commit path": "mount", "snapshot path": "mount",
 	"run command": "files", "help method": "command", "man command": "command",
 }
@@ -218,6 +218,8 @@ func (w *wanted) value(v *kong.Value, word string) []string {
 		return matching(limitWords(), word)
 	case "mount":
 		return matching(w.mounts(), word)
+	case "root":
+		return matching(w.roots(), word)
 	}
 	return nil
 }
@@ -273,6 +275,19 @@ func (w *wanted) guests() (all []string) {
 			all = append(all, g.Guest)
 		}
 		all = append(all, g.ID+"\t"+g.Guest)
+	}
+	return all
+}
+
+// roots returns the ids of roots.
+func (w *wanted) roots() (all []string) {
+	con, err := w.state().console(w.e)
+	if err != nil {
+		return nil
+	}
+	roots, _ := con.Roots(w.e)
+	for _, r := range roots {
+		all = append(all, r.ID+"\t"+r.Kind)
 	}
 	return all
 }

@@ -54,6 +54,13 @@ var words = []struct{ said, here string }{
 	{"; say which branch gets the commit", "; say with --ref which branch gets the commit"},
 	{"; become that user, or name another state directory", "; become that user, or name another directory with --state"},
 	{"; start one, or name another state directory", "; start one with capd serve, or name another with --state"},
+	{", or say that the grant goes beyond the default", ", or say --beyond-default (in the configuration: beyondDefault: true)"},
+	{"; grant a root by itself", "; grant a root by itself with --root"},
+	{"; grant one of them by itself", "; grant one of them by itself with --root"},
+	{"; grant another root", "; grant another with --root"},
+	{"; name the root", "; name the root with --root"},
+	{"; name fewer rights", "; name fewer with --rights"},
+	{"; the configuration declares them under roots", "; capd roots lists them"},
 	{"; connect again", "; is the host still running?"},
 }
 

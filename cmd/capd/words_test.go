@@ -19,7 +19,7 @@ import (
 )
 
 // speaks are the packages whose messages can reach the command line.
-var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox"}
+var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
 
 // ofTheCommandLine matches words that only the command line uses: its commands and its flags.
 var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour)\b|[a-z] --[a-z]`)
