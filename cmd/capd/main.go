@@ -47,6 +47,7 @@ type commands struct {
 	Limit       limitCommand       `cmd:"" group:"host" help:"Change how much a guest may hold."`
 	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of its limits."`
 	State       stateCommand       `cmd:"" group:"host" help:"Check, copy or print what the host keeps."`
+	Audit       auditCommand       `cmd:"" group:"host" help:"Show who changed what, and check that the record of it is whole."`
 
 	Mounts    mountsCommand    `cmd:"" group:"tree" help:"List what is mounted."`
 	Mount     mountCommand     `cmd:"" group:"tree" help:"Mount a directory, a git revision, memory, a snapshot or an overlay."`
