@@ -37,6 +37,9 @@ func Asks(ctx context.Context, why string) error {
 	return err
 }
 
+// Answered reports whether somebody answers for the change of ctx: it has a [Change].
+func Answered(ctx context.Context) bool { return callOf(ctx).answers != nil }
+
 // Asked reports whether the change of ctx will wait for an approval. Then what it holds is given up meanwhile; see
 // [Call.OnAside].
 func Asked(ctx context.Context) bool {

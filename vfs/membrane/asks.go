@@ -6,40 +6,55 @@ import (
 	"capd/vfs"
 )
 
-// asks asks for an approval of op, which changes targets, if one of them needs it, and reports whether it does.
-// It returns an error if there can be none. A change for which [Hold] was asked was approved then.
-func (v *view) asks(ctx context.Context, op Op, targets ...target) (needed bool, err error) {
+// whys calls f with each reason why a change of targets needs an approval, until f returns an error.
+func whys(targets []target, f func(why string) error) error {
 	for _, t := range targets {
 		g := t.view.guards
 		for i, why := range g.asking {
 			at := t.rules.at[g.hiding+i]
-			switch {
-			case !at.Matched():
+			if !at.Matched() {
 				continue
-			case v.guards.asked(ctx, op):
-				return false, nil
 			}
-			if err := vfs.Asks(ctx, why(at)); err != nil {
-				return false, err
+			if err := f(why(at)); err != nil {
+				return err
 			}
-			needed = true
 		}
-		why := t.why()
-		switch {
-		case why == "":
-			continue
-		case v.guards.asked(ctx, op):
-			return false, nil
+		if why := t.why(); why != "" {
+			if err := f(why); err != nil {
+				return err
+			}
 		}
-		if err := vfs.Asks(ctx, why); err != nil {
-			return false, err
-		}
+	}
+	return nil
+}
+
+// asks reports whether op, which changes targets, needs an approval. A change for which [Hold] was asked was approved then.
+// It asks for the approval, unless a guard of v may be the one that can be asked: that is known when it runs; see askFirst. It
+// returns an error if there can be no approval.
+func (v *view) asks(ctx context.Context, op Op, targets ...target) (needed bool, err error) {
+	now := vfs.Answered(ctx) || len(v.guards.arounds) == 0
+	err = whys(targets, func(why string) error {
 		needed = true
+		if !now || v.guards.asked(ctx, op) {
+			return nil
+		}
+		return vfs.Asks(ctx, why)
+	})
+	if !needed || v.guards.asked(ctx, op) {
+		return false, nil
 	}
-	if needed {
-		vfs.Forget(ctx) // the change is made later
+	vfs.Forget(ctx) // the change is made later
+	return true, err
+}
+
+// askFirst returns do for a change that needs an approval for which nobody was asked yet: it asks first.
+func askFirst(targets []target, do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := whys(targets, func(why string) error { return vfs.Asks(ctx, why) }); err != nil {
+			return err
+		}
+		return do(ctx)
 	}
-	return needed, nil
 }
 
 // bound returns ctx for a change whose approval holds for b.

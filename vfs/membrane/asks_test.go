@@ -212,6 +212,27 @@ func TestChangedWhileAsked(t *testing.T) {
 	}
 }
 
+// TestAskedBeside: a guard that makes others ask, and the one that can be asked, may stand around one tree.
+func TestAskedBeside(t *testing.T) {
+	_, raw := check.Store(t, check.Sample)
+	times := 0
+	guard := approves(func(membrane.Op, []string, vfs.Staged) error {
+		times++
+		return nil
+	})
+	d := membrane.Guarded(raw, nil, guard, deny.Must("**").Ask("it"), membrane.Guard{Bulkhead: membrane.NewBulkhead(1)})
+	check.OK(t, check.Put(t.Context(), d, "f", "new"))
+	_, err := d.Mkdir(t.Context(), "n")
+	check.OK(t, err)
+	if times != 2 {
+		t.Errorf("asked %d times", times)
+	}
+	_, _, err = membrane.Hold(t.Context(), d, []membrane.Op{{Kind: membrane.OpReplace, Path: "f"}})
+	check.Is(t, "a batch", err, vfs.AskDenied)
+	none := membrane.Guarded(raw, nil, check.Around(func(ctx context.Context, _ membrane.Op, do check.Do) (vfs.Effect, error) { return do(ctx) }), deny.Must("**").Ask("it"))
+	check.Is(t, "nobody to ask", check.Put(t.Context(), none, "f", "newer"), vfs.AskDenied)
+}
+
 // TestAskedInParts: nobody can be asked about a part of a larger change.
 func TestAskedInParts(t *testing.T) {
 	d, _, raw := asked(t, func(op membrane.Op, _ []string, _ vfs.Staged) error {

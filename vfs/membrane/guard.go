@@ -50,6 +50,7 @@ type Op struct {
 	Batch Batch // whether it belongs to a batch; see [Hold]
 
 	targets []target // that it changes
+	asks    bool     // it needs an approval, for which nobody was asked yet
 }
 
 // By returns the meter of the capability that the change comes through: it tells a share from what it was shared from. It is
@@ -209,6 +210,9 @@ func (s *guardSet) around(ctx context.Context, op Op, ends []*rules, do func(con
 	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
 		bare := do
 		do = func(ctx context.Context) error { return s.inside(ctx, bare) }
+	}
+	if op.asks {
+		do = askFirst(op.targets, do)
 	}
 	if len(arounds) == 0 {
 		return do(ctx)

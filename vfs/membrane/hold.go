@@ -181,7 +181,11 @@ func (v *dirView) ask(h *Holding, ops []Op) error {
 		if len(targets) > 1 {
 			here.To, ends = targets[1].path, append(ends, targets[1].rules)
 		}
-		if _, err = v.asks(vfs.InParts(h.ctx), here, targets...); err == nil {
+		needed, err := v.asks(vfs.InParts(h.ctx), here, targets...)
+		if err == nil && needed {
+			err = vfs.Asks(vfs.InParts(h.ctx), "")
+		}
+		if err == nil {
 			err = v.guards.around(h.ctx, here, ends, func(context.Context) error { return nil })
 		}
 		if err != nil {

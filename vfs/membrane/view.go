@@ -245,7 +245,8 @@ func (t target) bind() (b binding, busy, err error) {
 // for every target. The commit enters the gate of each target. account returns what the
 // change is worth to v's meters, given what it is to the store; nil means the same.
 func (v *view) change(ctx context.Context, op Op, account func(vfs.Effect) vfs.Effect, targets []target, do func(context.Context) error) error {
-	if vfs.Asked(ctx) {
+	op.asks = vfs.CallOf(ctx).Bound != nil && !vfs.Asked(ctx)
+	if op.asks || vfs.Asked(ctx) {
 		do = whileBound(do, targets...)
 	}
 	ctx = v.committing(ctx, op, account, targets)
