@@ -11,6 +11,7 @@ type Tx struct {
 	changed   bool  // since the present job began
 	broken    error // nothing more can be done in this transaction
 	rollbacks []func()
+	commits   []func()
 }
 
 // Exec runs a statement that changes something. A statement that fails changes nothing. The text is a constant: it is
@@ -32,6 +33,9 @@ func (t *Tx) Exec(text string, args ...any) (sql.Result, error) {
 // OnRollback calls f if the transaction is not committed. f restores what the caller keeps in memory. The last f is
 // called first.
 func (t *Tx) OnRollback(f func()) { t.rollbacks = append(t.rollbacks, f) }
+
+// OnCommit calls f when the transaction is on disk, in the goroutine that writes. f must not wait.
+func (t *Tx) OnCommit(f func()) { t.commits = append(t.commits, f) }
 
 // errRerun says that a job has failed after it had changed something.
 var errRerun = errors.New("a job failed halfway")

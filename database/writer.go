@@ -188,6 +188,9 @@ func (d *DB) commit(jobs []*job) (bad int, err error) {
 		return 0, err
 	}
 	d.options.Step("after")
+	for _, f := range tx.commits {
+		f()
+	}
 	return 0, nil
 }
 

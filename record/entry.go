@@ -19,9 +19,11 @@ const (
 	Intended                 // a change that is about to be made
 	Ended                    // how a change ended
 	Settled                  // how a change ended during which a host was killed, as the next start found out
+	Asked                    // a change waits for an approval
+	Decided                  // somebody has decided about that
 )
 
-var kinds = []string{Started: "started", Intended: "intent", Ended: "outcome", Settled: "settled"}
+var kinds = []string{Started: "started", Intended: "intent", Ended: "outcome", Settled: "settled", Asked: "asked", Decided: "decided"}
 
 // String returns the word that entries and commands have for k.
 func (k Kind) String() string {
@@ -36,7 +38,7 @@ func ParseKind(word string) (Kind, error) {
 	if i := slices.Index(kinds, word); i > 0 {
 		return Kind(i), nil
 	}
-	return 0, vfs.Errorf(vfs.Invalid, "there are no entries of the kind %q; there are started, intent, outcome and settled", word)
+	return 0, vfs.Errorf(vfs.Invalid, "there are no entries of the kind %q; there are started, intent, outcome, settled, asked and decided", word)
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -69,6 +71,11 @@ type Entry struct {
 	Nodes   int64  `json:"nodes,omitempty"`   // the same in files, directories and links
 
 	Span *Span `json:"span,omitempty"` // what was written in place, in how that ended
+
+	Ask    string   `json:"ask,omitempty"`    // id of the request for an approval; in an intent, of the one that approved it
+	Why    []string `json:"why,omitempty"`    // what asks
+	Answer string   `json:"answer,omitempty"` // once, always or deny
+	By     string   `json:"by,omitempty"`     // who decided
 
 	Result Result   `json:"result,omitempty"` // how it ended
 	Code   vfs.Code `json:"code,omitempty"`   // why it failed

@@ -29,6 +29,7 @@ type Log struct {
 	open   map[int64]bool // intents that have not ended
 	signed int64          // how many entries the newest checkpoint has
 
+	news      news
 	unsettled []Numbered
 	stop      chan struct{}
 	stopped   sync.WaitGroup
@@ -115,6 +116,7 @@ func (l *Log) add(tx *database.Tx, e *Entry, body []byte) (seq int64, err error)
 	if tx != l.in {
 		was := l.tree.clone()
 		tx.OnRollback(func() { l.tree, l.in = was, nil })
+		tx.OnCommit(l.news.tell)
 		l.in = tx
 	}
 	seq = l.tree.size
