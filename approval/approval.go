@@ -9,6 +9,7 @@ import (
 	"hash"
 	"time"
 
+	"capd/record"
 	"capd/vfs"
 )
 
@@ -33,11 +34,13 @@ type ID [16]byte
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Asked is a change that needs an approval. A decision holds for a change that is equal in everything
-// but Guest, Size, Why and Diff.
+// but Guest, Grants, Size, Why and Diff.
 type Asked struct {
 	Root  int64  // the root grant
 	Grant int64  // through which the change is made: the root grant, or a share of it
 	Guest string // who holds Grant, as grants lists it
+
+	Grants []record.Holder // Grant and those that it is shared from, for the record
 
 	Operation string
 	Path, To  string // in the host's tree

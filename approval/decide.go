@@ -9,10 +9,18 @@ import (
 	"capd/vfs"
 )
 
-// An Approval is a yes. Only Once ones are used up.
+// An Approval is a yes. One that was given once is used up.
 type Approval struct {
 	desk *Desk
 	ask  *ask
+}
+
+// ID returns the id of the request that was answered, or "" for an approval that was given with always before.
+func (p *Approval) ID() string {
+	if p.ask == nil {
+		return ""
+	}
+	return p.ask.id.String()
 }
 
 // Use says that the change is made now. The function that it returns waits until that is on disk: then the yes is
@@ -67,30 +75,30 @@ func refusal(reason string) error {
 // Decide decides about the request that ref names: its id, or the first 6 digits of it or more, if only one begins so. by
 // says who decides. The first decision is the one that counts: a second answers conflict. Decide returns when it is on
 // disk.
-func (d *Desk) Decide(ref string, v operator.Verdict, by string) (ID, error) {
+func (d *Desk) Decide(ref string, v operator.Verdict, by string) (id string, err error) {
 	if err := v.Check(); err != nil {
-		return ID{}, err
+		return "", err
 	}
 	q, err := d.find(ref)
 	if err != nil {
-		return ID{}, err
+		return "", err
 	}
 	if <-q.written; q.failed != nil {
-		return ID{}, errNoAsk
+		return "", errNoAsk
 	}
 	if err := d.begin(q); err != nil {
-		return ID{}, err
+		return "", err
 	}
 	at := time.Now()
 	s, err := q.standing(v, at)
 	if err == nil {
-		err = d.db.Write(func(tx *database.Tx) error { return decide(tx, q.id, v, by, at, s) })
+		err = d.db.Write(func(tx *database.Tx) error { return d.decide(tx, q, v, by, at, s) })
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q.deciding = false
 	if err != nil {
-		return q.id, err
+		return "", err
 	}
 	q.verdict, q.by, q.decided = v, by, at
 	if s != nil {
@@ -98,10 +106,10 @@ func (d *Desk) Decide(ref string, v operator.Verdict, by string) (ID, error) {
 	}
 	close(q.over)
 	time.AfterFunc(Holds, d.sweep)
-	return q.id, nil
+	return q.id.String(), nil
 }
 
-var errNoAsk = vfs.Errorf(vfs.NotFound, "no request for an approval has that id; capd asks lists them")
+var errNoAsk = vfs.Errorf(vfs.NotFound, "no request for an approval has that id; asks() lists what waits")
 
 // minRef is the shortest beginning of an id that names a request, in digits.
 const minRef = 6

@@ -10,12 +10,14 @@ import (
 
 	"capd/database"
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 )
 
 // Desk is where changes wait for a decision. Safe for concurrent use.
 type Desk struct {
 	db      *database.DB
+	log     *record.Log // nil for none
 	patient bool
 
 	mu       sync.Mutex // not held while the database is used
@@ -30,12 +32,14 @@ type Desk struct {
 type Options struct {
 	// Patient lets changes wait although nobody listens: somebody will look.
 	Patient bool
+	// Record gets an entry of each request and each decision. It may be nil.
+	Record *record.Log
 }
 
 // Open returns the desk of the host whose state is db. What waited or was decided before is
 // there again.
 func Open(ctx context.Context, db *database.DB, o Options) (*Desk, error) {
-	d := &Desk{db: db, patient: o.Patient, asks: map[ID]*ask{}, bound: map[binding]*ask{}, standing: map[int64][]*standing{}}
+	d := &Desk{db: db, log: o.Record, patient: o.Patient, asks: map[ID]*ask{}, bound: map[binding]*ask{}, standing: map[int64][]*standing{}}
 	if err := d.load(ctx); err != nil {
 		return nil, err
 	}
@@ -48,6 +52,7 @@ type ask struct {
 	binding binding
 	root    int64
 	place   place
+	grants  []record.Holder
 	asked   time.Time
 	waiting int // calls that wait for the decision
 
@@ -63,7 +68,7 @@ type ask struct {
 }
 
 func newAsk(a *Asked) *ask {
-	q := &ask{binding: a.binding(), root: a.Root, place: a.place(), asked: time.Now(), written: make(chan struct{}), over: make(chan struct{})}
+	q := &ask{binding: a.binding(), root: a.Root, place: a.place(), grants: a.Grants, asked: time.Now(), written: make(chan struct{}), over: make(chan struct{})}
 	_, _ = rand.Read(q.id[:]) // never fails
 	return q
 }
@@ -93,7 +98,7 @@ func (d *Desk) listens() bool {
 	return d.patient || d.watches > 0 || time.Since(d.left) < listening
 }
 
-var errNobody = vfs.Errorf(vfs.AskDenied, "this needs an approval, and nobody is listening; ask the host to run capd watch, and try again")
+var errNobody = vfs.Errorf(vfs.AskDenied, "this needs an approval, and nobody at the host is listening; ask its operator to watch, and try again")
 
 // Expect answers askDenied if a change of that operation and place through the root grant would be refused, whatever
 // it writes: nobody listens, and nothing was approved there. It does not wait.
@@ -165,7 +170,7 @@ func (d *Desk) wait(ctx context.Context, a *Asked) (*Approval, error) {
 	return d.take(q)
 }
 
-var errLate = vfs.Errorf(vfs.AskTimeout, "nobody has decided about this within %v; the request stays, so ask the host to decide (capd asks), and try again", Patience)
+var errLate = vfs.Errorf(vfs.AskTimeout, "nobody has decided about this within %v; the request stays, so ask the host's operator to decide, and try again", Patience)
 
 // join returns the request about a, which it makes if there is none, with one more call that waits for it.
 func (d *Desk) join(a *Asked) (*ask, error) {

@@ -10,6 +10,7 @@ import (
 
 	"capd/database"
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 )
 
@@ -29,12 +30,33 @@ func (d *Desk) insert(a *Asked, q, gone *ask) error {
 				return err
 			}
 		}
+		e := q.entry(record.Asked)
+		e.Why, e.Size = a.Why, a.Size
+		if !a.Digest.IsZero() {
+			e.Version = a.Digest.String()
+		}
+		if err := d.note(tx, e); err != nil {
+			return err
+		}
 		_, err := tx.Exec(`INSERT INTO asks(id, binding, kind, grant_id, share_id, subject, op, path, to_path, found, found_to, digest, size, exec, why, diff, asked)
 			VALUES(?, ?, 'change', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			q.id[:], q.binding[:], a.Root, a.Grant, a.Guest, a.Operation, []byte(a.Path), []byte(a.To), found(a.Found), found(a.FoundTo),
 			a.Digest[:], a.Size, a.Exec, string(why), text, q.asked.UnixMilli())
 		return err
 	})
+}
+
+// entry returns what the record says about q.
+func (q *ask) entry(k record.Kind) record.Entry {
+	return record.Entry{Kind: k, Grants: q.grants, Op: q.place.operation, Path: record.Path(q.place.path), To: record.Path(q.place.to), Ask: q.id.String()}
+}
+
+// note writes e to the record, if there is one.
+func (d *Desk) note(tx *database.Tx, e record.Entry) error {
+	if d.log == nil {
+		return nil
+	}
+	return d.log.Append(tx, e)
 }
 
 // clip cuts text to n bytes.
@@ -59,8 +81,11 @@ func deleteAsk(tx *database.Tx, id ID) error {
 	return err
 }
 
-// decide writes a decision, and s if it is not nil.
-func decide(tx *database.Tx, id ID, v operator.Verdict, by string, at time.Time, s *standing) error {
+// decide writes a decision about q, and s if it is not nil.
+func (d *Desk) decide(tx *database.Tx, q *ask, v operator.Verdict, by string, at time.Time, s *standing) error {
+	id := q.id
+	e := q.entry(record.Decided)
+	e.Answer, e.By, e.Said = string(v.Answer), by, v.Reason
 	var root int64
 	err := tx.Row(`SELECT grant_id FROM asks WHERE id = ? AND decision IS NULL`, id[:]).Scan(&root)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -82,6 +107,9 @@ func decide(tx *database.Tx, id ID, v operator.Verdict, by string, at time.Time,
 		if err != nil {
 			return err
 		}
+	}
+	if err := d.note(tx, e); err != nil {
+		return err
 	}
 	_, err = tx.Exec(`UPDATE asks SET decision = ?, answer = ?, by = ?, decided = ? WHERE id = ?`, string(v.Answer), v.Reason, by, at.UnixMilli(), id[:])
 	return err
@@ -121,7 +149,7 @@ func (d *Desk) load(ctx context.Context) error {
 }
 
 func (d *Desk) loadAsks(r *database.Rows, now time.Time) error {
-	rows, err := r.Query(`SELECT id, binding, grant_id, op, path, to_path, asked, ifnull(decision, ''), ifnull(answer, ''), ifnull(by, ''), ifnull(decided, 0) FROM asks
+	rows, err := r.Query(`SELECT id, binding, grant_id, share_id, subject, op, path, to_path, asked, ifnull(decision, ''), ifnull(answer, ''), ifnull(by, ''), ifnull(decided, 0) FROM asks
 		WHERE kind = 'change' AND (decision IS NULL OR decided > ? AND spent IS NULL AND decision != 'always')`, now.Add(-Holds).UnixMilli())
 	if err != nil {
 		return err
@@ -130,14 +158,16 @@ func (d *Desk) loadAsks(r *database.Rows, now time.Time) error {
 	for rows.Next() {
 		q := newAsk(&Asked{})
 		var id, bound, path, to []byte
-		var asked, decided int64
-		if err := rows.Scan(&id, &bound, &q.root, &q.place.operation, &path, &to, &asked, &q.verdict.Answer, &q.verdict.Reason, &q.by, &decided); err != nil {
+		var asked, decided, share int64
+		var guest string
+		if err := rows.Scan(&id, &bound, &q.root, &share, &guest, &q.place.operation, &path, &to, &asked, &q.verdict.Answer, &q.verdict.Reason, &q.by, &decided); err != nil {
 			return err
 		}
 		if len(id) != len(q.id) || len(bound) != len(q.binding) {
 			return vfs.Errorf(vfs.Corrupt, "a request for an approval has an id of %d bytes", len(id))
 		}
 		q.id, q.binding, q.place.path, q.place.to = ID(id), binding(bound), string(path), string(to)
+		q.grants = []record.Holder{{ID: grantID(share), Name: guest}}
 		q.asked = time.UnixMilli(asked)
 		close(q.written)
 		if decided > 0 {

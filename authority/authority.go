@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"capd/approval"
 	"capd/database"
 	"capd/locator"
 	"capd/meter"
@@ -40,8 +41,9 @@ type Host struct {
 
 	clock  *membrane.Clock // by which grants expire
 	db     *database.DB
-	mine   bool        // db is closed with the host
-	record *record.Log // nil: nothing is recorded
+	mine   bool           // db is closed with the host
+	record *record.Log    // nil: nothing is recorded
+	asks   *approval.Desk // nil: nobody is asked
 	spans  spans
 
 	ticker *time.Timer  // nil while no grant can expire; mu guards it
@@ -71,6 +73,8 @@ type Options struct {
 	Record *record.Log
 	// Clock tells the time by which grants expire. Nil is the system's.
 	Clock *membrane.Clock
+	// Asks is where changes wait that need an approval. Without it they are refused.
+	Asks *approval.Desk
 	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
 	Places Places
 	// Roots bound what is granted. Nil is none.
@@ -104,7 +108,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 	}
 	h := &Host{
 		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, roots: o.Roots, left: o.Ended, since: time.Now(),
-		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, loading: map[int64]*load{},
+		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, asks: o.Asks, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}
 	if h.roots == nil {

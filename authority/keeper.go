@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 
 	"capd/meter"
@@ -10,9 +11,9 @@ import (
 )
 
 // keeper returns the guard that writes every change of guests to the record: what is about to be changed before it shows,
-// and then how it ended. Without a record it does nothing.
+// and then how it ended. A change that needs an approval waits for it before. Without a record and approvals it does nothing.
 func (h *Host) keeper() membrane.Guard {
-	if h.record == nil {
+	if h.record == nil && h.asks == nil {
 		return membrane.Guard{}
 	}
 	return membrane.Guard{Around: h.keep, Changes: true}
@@ -35,17 +36,17 @@ func (h *Host) keep(ctx context.Context, op membrane.Op, do func(context.Context
 type change struct {
 	host   *Host
 	op     membrane.Op
+	why    []string       // it needs an approval; see asking.go
 	intent *record.Intent // nil until it is ready
 	span   *span          // of a write in place, instead
 }
 
-// Asks implements vfs.Change.
-func (c *change) Asks(string) error {
-	return vfs.Errorf(vfs.AskDenied, "this needs an approval, and nobody can be asked here")
-}
-
 // Ready implements vfs.Change. An operation that the store refuses before it is ready leaves no entry.
-func (c *change) Ready(_ context.Context, s vfs.Staged) (func() error, error) {
+func (c *change) Ready(ctx context.Context, s vfs.Staged) (finish func() error, err error) {
+	approved, used, err := c.approved(ctx, s)
+	if err != nil || c.host.record == nil {
+		return used, err
+	}
 	e := record.Entry{
 		Op: c.op.Kind.String(), Path: record.Path(c.op.Path), To: record.Path(c.op.To), Grants: c.host.lineage(c.op.By()),
 		Bytes: s.Grows.Bytes, Nodes: s.Grows.Nodes,
@@ -57,13 +58,17 @@ func (c *change) Ready(_ context.Context, s vfs.Staged) (func() error, error) {
 		e.Version, e.Size = s.Content.Version().String(), s.Content.Size()
 	}
 	begin := func() *record.Intent { return c.host.record.Intend(e) }
-	if inPlace(c.op) {
+	if inPlace(c.op) && used == nil {
 		c.span = c.host.spans.join(c.op, begin)
 		return c.span.intent.Wait, nil
 	}
 	c.host.spans.before(c.op)
+	e.Ask = approved
 	c.intent = begin()
-	return c.intent.Wait, nil
+	if used == nil {
+		return c.intent.Wait, nil
+	}
+	return func() error { return cmp.Or(used(), c.intent.Wait()) }, nil
 }
 
 func (c *change) end(e vfs.Effect, err error) {

@@ -1248,6 +1248,590 @@ func NewGrantUsage_List(s *capnp.Segment, sz int32) (GrantUsage_List, error) {
 	return capnp.StructList[GrantUsage](l), err
 }
 
+type Ask capnp.Struct
+
+// Ask_TypeID is the unique identifier for the type Ask.
+const Ask_TypeID = 0xc07fa9e18ae72eeb
+
+func NewAsk(s *capnp.Segment) (Ask, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 10})
+	return Ask(st), err
+}
+
+func NewRootAsk(s *capnp.Segment) (Ask, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 10})
+	return Ask(st), err
+}
+
+func ReadRootAsk(msg *capnp.Message) (Ask, error) {
+	root, err := msg.Root()
+	return Ask(root.Struct()), err
+}
+
+func (s Ask) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Ask) DecodeFromPtr(p capnp.Ptr) Ask {
+	return Ask(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Ask) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Ask) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Ask) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Ask) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Ask) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Ask) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Ask) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Ask) Guest() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Ask) HasGuest() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Ask) GuestBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetGuest(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Ask) Grant() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Ask) HasGrant() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Ask) GrantBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetGrant(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Ask) Operation() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s Ask) HasOperation() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Ask) OperationBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetOperation(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s Ask) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s Ask) HasPath() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Ask) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetPath(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+func (s Ask) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.Text(), err
+}
+
+func (s Ask) HasTo() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Ask) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetTo(v string) error {
+	return capnp.Struct(s).SetText(5, v)
+}
+
+func (s Ask) Why() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(6)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Ask) HasWhy() bool {
+	return capnp.Struct(s).HasPtr(6)
+}
+
+func (s Ask) SetWhy(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(6, v.ToPtr())
+}
+
+// NewWhy sets the why field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Ask) NewWhy(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(6, l.ToPtr())
+	return l, err
+}
+
+func (s Ask) SizeBytes() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Ask) SetSizeBytes(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Ask) Diff() (string, error) {
+	p, err := capnp.Struct(s).Ptr(7)
+	return p.Text(), err
+}
+
+func (s Ask) HasDiff() bool {
+	return capnp.Struct(s).HasPtr(7)
+}
+
+func (s Ask) DiffBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(7)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetDiff(v string) error {
+	return capnp.Struct(s).SetText(7, v)
+}
+
+func (s Ask) AskedMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Ask) SetAskedMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Ask) Answer() Ask_Answer {
+	return Ask_Answer(capnp.Struct(s).Uint16(16))
+}
+
+func (s Ask) SetAnswer(v Ask_Answer) {
+	capnp.Struct(s).SetUint16(16, uint16(v))
+}
+
+func (s Ask) Reason() (string, error) {
+	p, err := capnp.Struct(s).Ptr(8)
+	return p.Text(), err
+}
+
+func (s Ask) HasReason() bool {
+	return capnp.Struct(s).HasPtr(8)
+}
+
+func (s Ask) ReasonBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(8)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetReason(v string) error {
+	return capnp.Struct(s).SetText(8, v)
+}
+
+func (s Ask) By() (string, error) {
+	p, err := capnp.Struct(s).Ptr(9)
+	return p.Text(), err
+}
+
+func (s Ask) HasBy() bool {
+	return capnp.Struct(s).HasPtr(9)
+}
+
+func (s Ask) ByBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(9)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetBy(v string) error {
+	return capnp.Struct(s).SetText(9, v)
+}
+
+func (s Ask) DecidedMs() int64 {
+	return int64(capnp.Struct(s).Uint64(24))
+}
+
+func (s Ask) SetDecidedMs(v int64) {
+	capnp.Struct(s).SetUint64(24, uint64(v))
+}
+
+func (s Ask) Used() bool {
+	return capnp.Struct(s).Bit(144)
+}
+
+func (s Ask) SetUsed(v bool) {
+	capnp.Struct(s).SetBit(144, v)
+}
+
+// Ask_List is a list of Ask.
+type Ask_List = capnp.StructList[Ask]
+
+// NewAsk creates a new list of Ask.
+func NewAsk_List(s *capnp.Segment, sz int32) (Ask_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 10}, sz)
+	return capnp.StructList[Ask](l), err
+}
+
+type Ask_Answer uint16
+
+// Ask_Answer_TypeID is the unique identifier for the type Ask_Answer.
+const Ask_Answer_TypeID = 0xd85b68cdf4bd7928
+
+// Values of Ask_Answer.
+const (
+	Ask_Answer_none   Ask_Answer = 0
+	Ask_Answer_once   Ask_Answer = 1
+	Ask_Answer_always Ask_Answer = 2
+	Ask_Answer_deny   Ask_Answer = 3
+)
+
+// String returns the enum's constant name.
+func (c Ask_Answer) String() string {
+	switch c {
+	case Ask_Answer_none:
+		return "none"
+	case Ask_Answer_once:
+		return "once"
+	case Ask_Answer_always:
+		return "always"
+	case Ask_Answer_deny:
+		return "deny"
+
+	default:
+		return ""
+	}
+}
+
+// Ask_AnswerFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func Ask_AnswerFromString(c string) Ask_Answer {
+	switch c {
+	case "none":
+		return Ask_Answer_none
+	case "once":
+		return Ask_Answer_once
+	case "always":
+		return Ask_Answer_always
+	case "deny":
+		return Ask_Answer_deny
+
+	default:
+		return 0
+	}
+}
+
+type Ask_Answer_List = capnp.EnumList[Ask_Answer]
+
+func NewAsk_Answer_List(s *capnp.Segment, sz int32) (Ask_Answer_List, error) {
+	return capnp.NewEnumList[Ask_Answer](s, sz)
+}
+
+type Approval capnp.Struct
+
+// Approval_TypeID is the unique identifier for the type Approval.
+const Approval_TypeID = 0xbde118240cf767f8
+
+func NewApproval(s *capnp.Segment) (Approval, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 6})
+	return Approval(st), err
+}
+
+func NewRootApproval(s *capnp.Segment) (Approval, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 6})
+	return Approval(st), err
+}
+
+func ReadRootApproval(msg *capnp.Message) (Approval, error) {
+	root, err := msg.Root()
+	return Approval(root.Struct()), err
+}
+
+func (s Approval) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Approval) DecodeFromPtr(p capnp.Ptr) Approval {
+	return Approval(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Approval) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Approval) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Approval) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Approval) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Approval) Number() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Approval) SetNumber(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+func (s Approval) Ask() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Approval) HasAsk() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Approval) AskBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Approval) SetAsk(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Approval) Grant() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Approval) HasGrant() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Approval) GrantBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Approval) SetGrant(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Approval) Operation() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Approval) HasOperation() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Approval) OperationBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Approval) SetOperation(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Approval) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s Approval) HasPath() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Approval) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s Approval) SetPath(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s Approval) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s Approval) HasTo() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Approval) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s Approval) SetTo(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+func (s Approval) Pattern() (string, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.Text(), err
+}
+
+func (s Approval) HasPattern() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Approval) PatternBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.TextBytes(), err
+}
+
+func (s Approval) SetPattern(v string) error {
+	return capnp.Struct(s).SetText(5, v)
+}
+
+func (s Approval) UntilMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Approval) SetUntilMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+// Approval_List is a list of Approval.
+type Approval_List = capnp.StructList[Approval]
+
+// NewApproval creates a new list of Approval.
+func NewApproval_List(s *capnp.Segment, sz int32) (Approval_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 6}, sz)
+	return capnp.StructList[Approval](l), err
+}
+
+type Event capnp.Struct
+
+// Event_TypeID is the unique identifier for the type Event.
+const Event_TypeID = 0x9d94cebd5eadd84d
+
+func NewEvent(s *capnp.Segment) (Event, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
+	return Event(st), err
+}
+
+func NewRootEvent(s *capnp.Segment) (Event, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
+	return Event(st), err
+}
+
+func ReadRootEvent(msg *capnp.Message) (Event, error) {
+	root, err := msg.Root()
+	return Event(root.Struct()), err
+}
+
+func (s Event) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Event) DecodeFromPtr(p capnp.Ptr) Event {
+	return Event(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Event) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Event) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Event) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Event) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Event) Number() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Event) SetNumber(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Event) Entry() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Event) HasEntry() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Event) SetEntry(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+// Event_List is a list of Event.
+type Event_List = capnp.StructList[Event]
+
+// NewEvent creates a new list of Event.
+func NewEvent_List(s *capnp.Segment, sz int32) (Event_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
+	return capnp.StructList[Event](l), err
+}
+
 // Console_TypeID is the unique identifier for the type Console.
 const Console_TypeID = 0xf2ac4ba96d43e91a
 
@@ -2518,6 +3102,638 @@ func (s Console_roots_Results) NewRoots(n int32) (Root_List, error) {
 	return l, err
 }
 
+type Console_asks_Params capnp.Struct
+
+// Console_asks_Params_TypeID is the unique identifier for the type Console_asks_Params.
+const Console_asks_Params_TypeID = 0x9da6190e43e52749
+
+func (s Console_asks_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_asks_Params) DecodeFromPtr(p capnp.Ptr) Console_asks_Params {
+	return Console_asks_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_asks_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_asks_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_asks_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_asks_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_asks_Params) All() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Console_asks_Params) SetAll(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Console_asks_Params) AfterMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Console_asks_Params) SetAfterMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Console_asks_Params) AfterId() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_asks_Params) HasAfterId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_asks_Params) AfterIdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_asks_Params) SetAfterId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_asks_Results capnp.Struct
+
+// Console_asks_Results_TypeID is the unique identifier for the type Console_asks_Results.
+const Console_asks_Results_TypeID = 0xe3d326b7eea6c47a
+
+func (s Console_asks_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_asks_Results) DecodeFromPtr(p capnp.Ptr) Console_asks_Results {
+	return Console_asks_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_asks_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_asks_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_asks_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_asks_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_asks_Results) Asks() (Ask_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Ask_List(p.List()), err
+}
+
+func (s Console_asks_Results) HasAsks() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_asks_Results) SetAsks(v Ask_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewAsks sets the asks field to a newly
+// allocated Ask_List, preferring placement in s's segment.
+func (s Console_asks_Results) NewAsks(n int32) (Ask_List, error) {
+	l, err := NewAsk_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Ask_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Console_showAsk_Params capnp.Struct
+
+// Console_showAsk_Params_TypeID is the unique identifier for the type Console_showAsk_Params.
+const Console_showAsk_Params_TypeID = 0xcc1ec1d2efea4678
+
+func (s Console_showAsk_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_showAsk_Params) DecodeFromPtr(p capnp.Ptr) Console_showAsk_Params {
+	return Console_showAsk_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_showAsk_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_showAsk_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_showAsk_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_showAsk_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_showAsk_Params) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_showAsk_Params) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_showAsk_Params) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_showAsk_Params) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_showAsk_Results capnp.Struct
+
+// Console_showAsk_Results_TypeID is the unique identifier for the type Console_showAsk_Results.
+const Console_showAsk_Results_TypeID = 0xb9d78355fd33dc19
+
+func (s Console_showAsk_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_showAsk_Results) DecodeFromPtr(p capnp.Ptr) Console_showAsk_Results {
+	return Console_showAsk_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_showAsk_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_showAsk_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_showAsk_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_showAsk_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_showAsk_Results) Ask() (Ask, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Ask(p.Struct()), err
+}
+
+func (s Console_showAsk_Results) HasAsk() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_showAsk_Results) SetAsk(v Ask) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewAsk sets the ask field to a newly
+// allocated Ask struct, preferring placement in s's segment.
+func (s Console_showAsk_Results) NewAsk() (Ask, error) {
+	ss, err := NewAsk(capnp.Struct(s).Segment())
+	if err != nil {
+		return Ask{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+type Console_decide_Params capnp.Struct
+
+// Console_decide_Params_TypeID is the unique identifier for the type Console_decide_Params.
+const Console_decide_Params_TypeID = 0x9b1386fd5a738c6e
+
+func (s Console_decide_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_decide_Params) DecodeFromPtr(p capnp.Ptr) Console_decide_Params {
+	return Console_decide_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_decide_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_decide_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_decide_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_decide_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_decide_Params) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_decide_Params) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_decide_Params) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_decide_Params) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_decide_Params) Answer() Ask_Answer {
+	return Ask_Answer(capnp.Struct(s).Uint16(0))
+}
+
+func (s Console_decide_Params) SetAnswer(v Ask_Answer) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Console_decide_Params) Reason() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Console_decide_Params) HasReason() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_decide_Params) ReasonBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Console_decide_Params) SetReason(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Console_decide_Params) Pattern() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Console_decide_Params) HasPattern() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Console_decide_Params) PatternBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Console_decide_Params) SetPattern(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Console_decide_Params) ForMs() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Console_decide_Params) SetForMs(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+type Console_decide_Results capnp.Struct
+
+// Console_decide_Results_TypeID is the unique identifier for the type Console_decide_Results.
+const Console_decide_Results_TypeID = 0x92942e9df24a16b9
+
+func (s Console_decide_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_decide_Results) DecodeFromPtr(p capnp.Ptr) Console_decide_Results {
+	return Console_decide_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_decide_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_decide_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_decide_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_decide_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_decide_Results) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_decide_Results) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_decide_Results) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_decide_Results) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_approvals_Params capnp.Struct
+
+// Console_approvals_Params_TypeID is the unique identifier for the type Console_approvals_Params.
+const Console_approvals_Params_TypeID = 0x9c2e17f2a3c0d015
+
+func (s Console_approvals_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_approvals_Params) DecodeFromPtr(p capnp.Ptr) Console_approvals_Params {
+	return Console_approvals_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_approvals_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_approvals_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_approvals_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_approvals_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_approvals_Results capnp.Struct
+
+// Console_approvals_Results_TypeID is the unique identifier for the type Console_approvals_Results.
+const Console_approvals_Results_TypeID = 0xd29a1463cb73a21f
+
+func (s Console_approvals_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_approvals_Results) DecodeFromPtr(p capnp.Ptr) Console_approvals_Results {
+	return Console_approvals_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_approvals_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_approvals_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_approvals_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_approvals_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_approvals_Results) Approvals() (Approval_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Approval_List(p.List()), err
+}
+
+func (s Console_approvals_Results) HasApprovals() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_approvals_Results) SetApprovals(v Approval_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewApprovals sets the approvals field to a newly
+// allocated Approval_List, preferring placement in s's segment.
+func (s Console_approvals_Results) NewApprovals(n int32) (Approval_List, error) {
+	l, err := NewApproval_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Approval_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Console_endApproval_Params capnp.Struct
+
+// Console_endApproval_Params_TypeID is the unique identifier for the type Console_endApproval_Params.
+const Console_endApproval_Params_TypeID = 0x8c5d92a7e0d8fabf
+
+func (s Console_endApproval_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_endApproval_Params) DecodeFromPtr(p capnp.Ptr) Console_endApproval_Params {
+	return Console_endApproval_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_endApproval_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_endApproval_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_endApproval_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_endApproval_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_endApproval_Params) Number() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Console_endApproval_Params) SetNumber(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+type Console_endApproval_Results capnp.Struct
+
+// Console_endApproval_Results_TypeID is the unique identifier for the type Console_endApproval_Results.
+const Console_endApproval_Results_TypeID = 0xa6b76ec7e1d9400c
+
+func (s Console_endApproval_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_endApproval_Results) DecodeFromPtr(p capnp.Ptr) Console_endApproval_Results {
+	return Console_endApproval_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_endApproval_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_endApproval_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_endApproval_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_endApproval_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_events_Params capnp.Struct
+
+// Console_events_Params_TypeID is the unique identifier for the type Console_events_Params.
+const Console_events_Params_TypeID = 0xf3d0a584e9e1a7c7
+
+func (s Console_events_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_events_Params) DecodeFromPtr(p capnp.Ptr) Console_events_Params {
+	return Console_events_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_events_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_events_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_events_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_events_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_events_Params) After() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Console_events_Params) SetAfter(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Console_events_Params) WaitMs() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Console_events_Params) SetWaitMs(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+func (s Console_events_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(12)
+}
+
+func (s Console_events_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(12, v)
+}
+
+type Console_events_Results capnp.Struct
+
+// Console_events_Results_TypeID is the unique identifier for the type Console_events_Results.
+const Console_events_Results_TypeID = 0xd37ba84050cea4ec
+
+func (s Console_events_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_events_Results) DecodeFromPtr(p capnp.Ptr) Console_events_Results {
+	return Console_events_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_events_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_events_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_events_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_events_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_events_Results) Events() (Event_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Event_List(p.List()), err
+}
+
+func (s Console_events_Results) HasEvents() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_events_Results) SetEvents(v Event_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEvents sets the events field to a newly
+// allocated Event_List, preferring placement in s's segment.
+func (s Console_events_Results) NewEvents(n int32) (Event_List, error) {
+	l, err := NewEvent_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Event_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Console_events_Results) Next() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Console_events_Results) SetNext(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Console_events_Results) Missed() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Console_events_Results) SetMissed(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
 // Console_grant describes Console.grant to package vat.
 var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 32, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
@@ -2551,6 +3767,24 @@ var Console_usage = vat.Method[Console_usage_Params, Console_usage_Results]{Inte
 // Console_roots describes Console.roots to package vat.
 var Console_roots = vat.Method[Console_roots_Params, Console_roots_Results]{Interface: Console_TypeID, ID: 10, Name: "Console.roots", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Console_asks describes Console.asks to package vat.
+var Console_asks = vat.Method[Console_asks_Params, Console_asks_Results]{Interface: Console_TypeID, ID: 11, Name: "Console.asks", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_showAsk describes Console.showAsk to package vat.
+var Console_showAsk = vat.Method[Console_showAsk_Params, Console_showAsk_Results]{Interface: Console_TypeID, ID: 12, Name: "Console.showAsk", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_decide describes Console.decide to package vat.
+var Console_decide = vat.Method[Console_decide_Params, Console_decide_Results]{Interface: Console_TypeID, ID: 13, Name: "Console.decide", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_approvals describes Console.approvals to package vat.
+var Console_approvals = vat.Method[Console_approvals_Params, Console_approvals_Results]{Interface: Console_TypeID, ID: 14, Name: "Console.approvals", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_endApproval describes Console.endApproval to package vat.
+var Console_endApproval = vat.Method[Console_endApproval_Params, Console_endApproval_Results]{Interface: Console_TypeID, ID: 15, Name: "Console.endApproval", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 0}}
+
+// Console_events describes Console.events to package vat.
+var Console_events = vat.Method[Console_events_Params, Console_events_Results]{Interface: Console_TypeID, ID: 16, Name: "Console.events", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0
 
@@ -2559,6 +3793,9 @@ const Console_grant_Results_grant vat.Field = 0
 
 // Console_grant_Results_control is the place of the field control of Console_grant_Results in a pipelined path.
 const Console_grant_Results_control vat.Field = 2
+
+// Console_showAsk_Results_ask is the place of the field ask of Console_showAsk_Results in a pipelined path.
+const Console_showAsk_Results_ask vat.Field = 0
 
 // Console_status_Results_status is the place of the field status of Console_status_Results in a pipelined path.
 const Console_status_Results_status vat.Field = 0
@@ -2571,6 +3808,9 @@ const Console_usage_Results_strangers vat.Field = 2
 
 // Console_virtualFs_Results_fs is the place of the field fs of Console_virtualFs_Results in a pipelined path.
 const Console_virtualFs_Results_fs vat.Field = 0
+
+// Event_entry is the place of the field entry of Event, a Data.
+const Event_entry vat.Field = 0
 
 // GrantUsage_grant is the place of the field grant of GrantUsage in a pipelined path.
 const GrantUsage_grant vat.Field = 0

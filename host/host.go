@@ -18,6 +18,7 @@ import (
 	"capd/cap/wire"
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -32,6 +33,9 @@ type Options struct {
 	// VirtualFs composes the authority's tree, for the operator. The caller keeps
 	// ownership of it. If it is nil, nothing can be mounted.
 	VirtualFs virtualfs.Host
+	// Approvals and Events are for the operator, too: what waits for an approval, and the record. They may be nil.
+	Approvals operator.Approvals
+	Events    operator.Events
 
 	handshakeTimeout time.Duration // HandshakeTimeout, except in tests
 }
@@ -85,7 +89,7 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs})
+		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs, Approvals: s.o.Approvals, Events: s.o.Events})
 		if s.add(nc, vat.Limits{}, nil, served, func() { s.operators-- }) != nil {
 			s.operators++
 		}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"time"
 
 	"capd/vfs"
@@ -86,4 +87,22 @@ type Standing struct {
 	To        string    `json:"to,omitempty"`
 	Pattern   string    `json:"pattern,omitempty"`
 	Until     time.Time `json:"until"`
+}
+
+// Approvals are the changes that wait for an approval, and who decided about them.
+type Approvals interface {
+	// List returns at most 256 requests that wait, or with all those decided in the last 30 days, too, without
+	// their Diff. The oldest comes first. after is the last one that the caller has, or the zero Ask.
+	List(ctx context.Context, all bool, after Ask) ([]Ask, error)
+	// Show returns the request that ref names, with its Diff: the id, or the first 6 digits of it or more. It answers
+	// notFound, and invalid for what names several.
+	Show(ctx context.Context, ref string) (Ask, error)
+	// Decide decides about a request and returns its id. by says who decides. The first decision counts: a second
+	// answers conflict. It answers what Show answers, and what [Verdict.Check] does.
+	Decide(ref string, v Verdict, by string) (id string, err error)
+	// Listen says that somebody sees what waits, until stop is called.
+	Listen() (stop func())
+	// Standing returns the approvals with [Always] that hold, and End ends one. End answers notFound.
+	Standing(ctx context.Context) ([]Standing, error)
+	End(id int64) error
 }

@@ -114,6 +114,53 @@ struct GrantUsage {
   usage @1 :Usage;
 }
 
+struct Ask {
+  # A change that waits for an approval, or that somebody has decided about. path, to and diff are a guest's words.
+
+  id @0 :Text;          # 32 hexadecimal digits
+  guest @1 :Text;       # who asks, as Grant.guest
+  grant @2 :Text;       # id of the root grant
+  operation @3 :Text;   # such as replace, write, remove, rename
+  path @4 :Text;        # in the host's namespace
+  to @5 :Text;          # of a rename
+  why @6 :List(Text);   # what asks, such as "project: **/.git/**"
+  sizeBytes @7 :UInt64; # to be written
+  diff @8 :Text;        # what would change: at most 64 KiB; kept until 10 minutes after the decision
+  askedMs @9 :Int64;    # when, in milliseconds since 1970
+
+  answer @10 :Answer;
+  reason @11 :Text;     # what the guest is told with a no
+  by @12 :Text;         # who decided
+  decidedMs @13 :Int64; # when
+  used @14 :Bool;       # the change was made
+  enum Answer {
+    none @0;            # it waits
+    once @1;            # this change may be made, within 10 minutes
+    always @2;          # so may later changes: see Approval
+    deny @3;            # it may not be made
+  }
+}
+
+struct Approval {
+  # What somebody has approved with always: changes by one root grant, by one operation.
+
+  number @0 :Int64;
+  ask @1 :Text;         # id of the Ask that was answered
+  grant @2 :Text;       # id of the root grant
+  operation @3 :Text;
+  path @4 :Text;        # exactly this one, unless there is a pattern
+  to @5 :Text;          # likewise, of a rename
+  pattern @6 :Text;     # or ""
+  untilMs @7 :Int64;    # in milliseconds since 1970
+}
+
+struct Event {
+  # One entry of the host's record.
+
+  number @0 :UInt64;    # counts from 0
+  entry @1 :Data;       # a JSON object
+}
+
 interface Console {
   # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
@@ -166,4 +213,30 @@ interface Console {
 
   roots @10 () -> (roots :List(Root));
   # Returns the roots of the tree, in the order of their declaration.
+
+  asks @11 (all :Bool, afterMs :Int64, afterId :Text) -> (asks :List(Ask));
+  # Returns at most 256 changes that wait for an approval, the oldest first, without their diff. all: also those decided
+  # in the last 30 days. afterMs and afterId are askedMs and id of the last one that the caller has; 0 and "": none.
+  # invalid: afterId is not an id.
+
+  showAsk @12 (id :Text) -> (ask :Ask);
+  # Returns one of them, with its diff. id is its id, or at least the first 6 digits of it. notFound. invalid: it is
+  # shorter, or several begin so.
+
+  decide @13 (id :Text, answer :Ask.Answer, reason :Text, pattern :Text, forMs :UInt64) -> (id :Text);
+  # Decides about a change that waits, when that is on disk. id is as in showAsk, and is answered whole. reason, at most
+  # 1024 bytes, is for deny: the guest is told. pattern and forMs are for always: approve what matches the pattern (""
+  # for exactly that path), for so long (0: 30 days). conflict: somebody else has decided. notFound. invalid.
+
+  approvals @14 () -> (approvals :List(Approval));
+  # Returns what was approved with always and still holds.
+
+  endApproval @15 (number :Int64) -> ();
+  # Ends one of them. It holds no more when this answers. notFound.
+
+  events @16 (after :UInt64, waitMs :UInt32, limit :UInt32) -> (events :List(Event), next :UInt64, missed :UInt64);
+  # Returns entries of the host's record from number `after` on, at most `limit` (0: 1000; at most 10,000). If there is
+  # none it waits for one, at most waitMs (at most 60,000). While it waits, and for 10 seconds after, the host takes it
+  # that somebody decides about changes that need an approval. next is the number to continue with. missed is how many
+  # entries there were that the record no longer has. after above the end: none, and next is the end.
 }

@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"capd/approval"
 	"capd/authority"
 	"capd/database"
 	"capd/host"
@@ -85,6 +86,7 @@ type started struct {
 	unlock    func()
 	db        *database.DB
 	record    *record.Log
+	asks      *approval.Desk
 	fs        *FS
 	authority *authority.Host
 	served    *host.Server
@@ -195,6 +197,9 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err := s.openRecord(); err != nil {
 		return err
 	}
+	if s.asks, err = approval.Open(ctx, s.db, approval.Options{Record: s.record}); err != nil {
+		return err
+	}
 	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf, private: s.privates(s.state)}); err != nil {
 		return err
 	}
@@ -215,7 +220,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
-		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Places: s.fs,
+		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Asks: s.asks, Places: s.fs,
 		Roots: roots, Ended: func() { s.sweep(context.Background()) },
 	})
 	settled := s.authority.Settle(ctx)
@@ -239,6 +244,15 @@ func (s *Server) openRecord() error {
 	return err
 }
 
+// hosting is what the connections of the operator need.
+func (s *Server) hosting() host.Options {
+	o := host.Options{VirtualFs: console{s.fs, s.db}, Approvals: s.asks, Logf: s.logf}
+	if s.record != nil {
+		o.Events = s.record
+	}
+	return o
+}
+
 // hostLimits returns what all guests together may have: own, and otherwise what the system allows. Threads
 // are never more than the system allows.
 func hostLimits(own Limits) Limits {
@@ -253,7 +267,7 @@ func hostLimits(own Limits) Limits {
 
 // answer begins to serve connections.
 func (s *Server) answer() {
-	s.served = host.New(s.authority, host.Options{VirtualFs: console{s.fs, s.db}, Logf: s.logf})
+	s.served = host.New(s.authority, s.hosting())
 	s.failed, s.closed = make(chan error, 2+len(s.tls)), make(chan struct{})
 	go func() { s.failed <- s.served.ServeGuests(s.guests) }()
 	go func() { s.failed <- s.served.ServeConsole(s.control, s.locate) }()

@@ -90,7 +90,7 @@ var layers = []layer{
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
-	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane " + remembered + " github.com/tidwall/btree"},
+	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane capd/vfs/unified " + remembered + " github.com/tidwall/btree"},
 	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff capd/vat capd/capnp " + serialization},
 	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/membrane capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},

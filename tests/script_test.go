@@ -36,6 +36,8 @@ import (
 //	run [ARG…]         runs capd, whatever it answers
 //	odd DIR            makes names that a terminal would act on, and links, and sets ESC
 //	bytes FILE N       writes N bytes
+//	awaits PATTERN F   waits until the file F has something that matches
+//	ask N VAR          puts the id of the nth request that waits for an approval into a variable
 func TestScripts(t *testing.T) {
 	bin := filepath.Dir(capd(t))
 	testscript.Run(t, testscript.Params{
@@ -54,6 +56,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": scriptServe, "end": scriptEnd, "die": scriptKill, "locator": scriptLocator, "jsonkeys": scriptKeys, "jsonpath": scriptPath, "jsonis": scriptIs, "run": scriptExec,
 			"refused": scriptRefused, "usage": scriptUsage, "secretive": scriptSecretive, "bytes": scriptBytes, "odd": scriptOdd,
+			"awaits": scriptAwaits, "ask": scriptAsk,
 		},
 	})
 }

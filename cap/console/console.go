@@ -15,10 +15,12 @@ import (
 )
 
 // Options are what the authority does not know. The zero value is valid: then the
-// status lacks Process, and the method virtualFs is unsupported.
+// status lacks Process, and the methods that need a nil field are unsupported.
 type Options struct {
 	Process   func() operator.Process // for the method status
 	VirtualFs served.Host             // changes the composition of the authority's tree
+	Approvals operator.Approvals      // for the methods about changes that need an approval
+	Events    operator.Events         // for the method events
 }
 
 // New returns a Console for h. locate makes a locator of a secret. If it is nil, the
@@ -48,6 +50,12 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_setLimits, (*server).setLimits),
 	vat.Handle(schema.Console_usage, (*server).usage),
 	vat.Handle(schema.Console_roots, (*server).roots),
+	vat.Handle(schema.Console_asks, (*server).asks),
+	vat.Handle(schema.Console_showAsk, (*server).showAsk),
+	vat.Handle(schema.Console_decide, (*server).decide),
+	vat.Handle(schema.Console_approvals, (*server).standing),
+	vat.Handle(schema.Console_endApproval, (*server).endApproval),
+	vat.Handle(schema.Console_events, (*server).events),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {

@@ -35,7 +35,7 @@ var valueKinds = map[string]string{
 	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "append path": "path", "stat path": "path",
 	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "attenuate path": "path", "glob pattern": "path",
 
-	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root",
+	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "ask id": "ask", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root",
 	"unmount path": "mount", "diff path": "mount", "apply paths": "mount", "revert paths": "mount", "commit path": "mount", "snapshot path": "mount",
 	"run command": "files", "help method": "command", "man command": "command",
 }
@@ -214,6 +214,8 @@ func (w *wanted) value(v *kong.Value, word string) []string {
 		return matching(w.paths(word), word)
 	case "guest":
 		return matching(w.guests(), word)
+	case "ask":
+		return matching(w.asks(), word)
 	case "limit":
 		return matching(limitWords(), word)
 	case "mount":
@@ -258,6 +260,19 @@ func (w *wanted) given(flag, variable string) string {
 		return given
 	}
 	return os.Getenv(variable)
+}
+
+// asks returns the requests that wait for an approval.
+func (w *wanted) asks() (all []string) {
+	con, err := w.state().console(w.e)
+	if err != nil {
+		return nil
+	}
+	asks, _ := con.Asks(w.e, false)
+	for _, a := range asks {
+		all = append(all, shortID(a.ID)+"\t"+a.Guest+": "+changeOf(a.Operation, a.Path, a.To))
+	}
+	return all
 }
 
 // guests returns the names of guests with grants, and the ids of grants.

@@ -45,6 +45,10 @@ type commands struct {
 	Revoke      revokeCommand      `cmd:"" group:"host" help:"Take back everything a guest holds."`
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
 	Limit       limitCommand       `cmd:"" group:"host" help:"Change how much a guest may hold."`
+	Watch       watchCommand       `cmd:"" group:"host" help:"Show what happens, and have changes that need an approval wait."`
+	Asks        asksCommand        `cmd:"" group:"host" help:"List the changes that wait for an approval."`
+	Ask         askCommand         `cmd:"" group:"host" help:"Show a change that waits for an approval, or decide about it."`
+	Approvals   approvalsCommand   `cmd:"" group:"host" help:"List what is approved for always, or end it."`
 	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of its limits."`
 	State       stateCommand       `cmd:"" group:"host" help:"Check, copy or print what the host keeps."`
 	Audit       auditCommand       `cmd:"" group:"host" help:"Show who changed what, and check that the record of it is whole."`

@@ -13,6 +13,9 @@ import (
 var words = []struct{ said, here string }{
 	{"; list() shows what is here", "; capd ls shows what is here"},
 	{"; mounts() lists what is", "; capd mounts lists what is"},
+	{"; ask its operator to watch, and try again", "; ask whoever runs it to run capd watch, and try again"},
+	{"; the request stays, so ask the host's operator to decide, and try again", "; the request stays: ask whoever runs the host to decide with capd ask, and try again"},
+	{"; asks() lists what waits", "; capd asks lists what waits"},
 	{"; see grants", "; capd grants --all lists them"},
 	{"; look it up again", "; it was moved, removed or made again meanwhile: look with capd ls, and try again"},
 	{"; remove it first or choose another", "; remove it first with capd rm, or choose another"},

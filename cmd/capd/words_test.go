@@ -19,10 +19,10 @@ import (
 )
 
 // speaks are the packages whose messages can reach the command line.
-var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
+var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "approval", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
 
 // ofTheCommandLine matches words that only the command line uses: its commands and its flags.
-var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour)\b|[a-z] --[a-z]`)
+var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour|watch|asks?|approvals)\b|[a-z] --[a-z]`)
 
 // ofGit are texts with commands and flags of git.
 var ofGit = regexp.MustCompile(`^diff --git |git refs migrate --`)
