@@ -65,6 +65,20 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// A root may be the whole tree.
+func TestAdmitInTheWholeTree(t *testing.T) {
+	roots, err := policy.NewRoots([]operator.Root{{ID: "all", Kind: operator.Knowledge}, {ID: "src", Kind: operator.Workspace, Path: "src"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"": "read,list,watch,metadata", "docs": "read,list,watch,metadata", "src": "all", "src/a": "all", "srcs": "read,list,watch,metadata"} {
+		got, _, err := roots.Admit(policy.Wanted{Subject: "agent-run:a", Path: path}, path)
+		if err != nil || got.String() != want {
+			t.Errorf("%q: %v, %v; want %s", path, got, err, want)
+		}
+	}
+}
+
 func TestNewRoots(t *testing.T) {
 	for what, all := range map[string][]operator.Root{
 		"no id":    {{Kind: operator.Temp, Path: "a"}},
