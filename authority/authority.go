@@ -37,6 +37,7 @@ type Host struct {
 	roots    *policy.Roots
 	left     func()
 	granting sync.RWMutex // held for reading while a grant is made
+	policy   *policy.Book // nil for none
 	since    time.Time
 
 	clock  *membrane.Clock // by which grants expire
@@ -79,6 +80,8 @@ type Options struct {
 	Places Places
 	// Roots bound what is granted. Nil is none.
 	Roots *policy.Roots
+	// Policy has the rules for guests. Nil is none.
+	Policy *policy.Book
 	// Ended is called when a grant that is no share has ended, before the call that ended it answers. It may be nil.
 	Ended func()
 }
@@ -107,7 +110,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 		o.Meters = meter.NewHost(nil)
 	}
 	h := &Host{
-		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, roots: o.Roots, left: o.Ended, since: time.Now(),
+		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, roots: o.Roots, policy: o.Policy, left: o.Ended, since: time.Now(),
 		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, asks: o.Asks, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}

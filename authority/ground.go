@@ -32,7 +32,7 @@ func (h *Host) ground(ctx context.Context, guest, path string, t operator.Terms)
 		err = h.makeOwn(ctx, own)
 	}
 	if err == nil {
-		g.node, g.release, err = h.walk(ctx, at)
+		g.node, g.release, err = h.walk(ctx, g.subject, at)
 	}
 	if err != nil {
 		return g, vfs.At(at, err)
@@ -56,7 +56,7 @@ func (h *Host) makeOwn(ctx context.Context, path string) error {
 		return err
 	}
 	last := len(names) - 1
-	node, release, err := h.walk(ctx, vfs.JoinAll("", names[:last]))
+	node, release, err := h.walk(ctx, "", vfs.JoinAll("", names[:last]))
 	if err != nil {
 		return err
 	}

@@ -10,16 +10,18 @@ import (
 
 	"capd/database"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
 
-// walk returns the node at path in a membrane of its own, behind a gate whose settings h keeps. The caller calls release.
-func (h *Host) walk(ctx context.Context, path string) (n vfs.Node, release func(), err error) {
+// walk returns the node at path in a membrane of its own, behind a gate whose settings h keeps. The rules for subject hold
+// there; for "", which is the host itself, there are none. The caller calls release.
+func (h *Host) walk(ctx context.Context, subject operator.Subject, path string) (n vfs.Node, release func(), err error) {
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
 	// do: a store moves nodes only to directories of its own.)
-	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), h.keeper(), membrane.Guard{Bulkhead: h.bulkhead})
+	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), h.keeper(), membrane.Guard{Bulkhead: h.bulkhead, Policy: h.ruling(subject)})
 	if path == "" {
 		return all, func() {}, nil
 	}
@@ -27,6 +29,14 @@ func (h *Host) walk(ctx context.Context, path string) (n vfs.Node, release func(
 		return nil, nil, err
 	}
 	return n, func() { n.Close() }, nil
+}
+
+// ruling returns the policy for what subject does.
+func (h *Host) ruling(subject operator.Subject) membrane.Policy {
+	if h.policy == nil || subject == "" {
+		return nil
+	}
+	return h.policy.For(subject)
 }
 
 // place sets what r says of where node is.
@@ -47,7 +57,7 @@ func (h *Host) identity(ctx context.Context, at string, node vfs.Node) (string, 
 	d, ok := node.(vfs.Dir)
 	if !ok { // editors replace files, and a File is a place
 		up := strings.TrimSuffix(path.Dir(at), ".")
-		n, release, err := h.walk(ctx, up)
+		n, release, err := h.walk(ctx, "", up)
 		if err != nil {
 			return "", err
 		}
@@ -276,7 +286,7 @@ func (h *Host) revive(ctx context.Context, id int64) (*grant, error) {
 // lead returns the node that r leads to, if it is still the same. The caller calls release.
 func (h *Host) lead(ctx context.Context, r *row, from *grant) (n vfs.Node, release func(), err error) {
 	if from == nil {
-		n, release, err = h.walk(ctx, r.path)
+		n, release, err = h.walk(ctx, r.subject, r.path)
 	} else {
 		n, release, err = h.below(ctx, from, r.path)
 	}

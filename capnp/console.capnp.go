@@ -479,6 +479,210 @@ func NewRoot_List(s *capnp.Segment, sz int32) (Root_List, error) {
 	return capnp.StructList[Root](l), err
 }
 
+type Rule capnp.Struct
+
+// Rule_TypeID is the unique identifier for the type Rule.
+const Rule_TypeID = 0xf685b37ea578c02a
+
+func NewRule(s *capnp.Segment) (Rule, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	return Rule(st), err
+}
+
+func NewRootRule(s *capnp.Segment) (Rule, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	return Rule(st), err
+}
+
+func ReadRootRule(msg *capnp.Message) (Rule, error) {
+	root, err := msg.Root()
+	return Rule(root.Struct()), err
+}
+
+func (s Rule) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Rule) DecodeFromPtr(p capnp.Ptr) Rule {
+	return Rule(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Rule) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Rule) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Rule) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Rule) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Rule) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Rule) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Rule) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Rule) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Rule) Source() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Rule) HasSource() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Rule) SourceBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Rule) SetSource(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Rule) Rule() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Rule) HasRule() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Rule) RuleBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Rule) SetRule(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+// Rule_List is a list of Rule.
+type Rule_List = capnp.StructList[Rule]
+
+// NewRule creates a new list of Rule.
+func NewRule_List(s *capnp.Segment, sz int32) (Rule_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
+	return capnp.StructList[Rule](l), err
+}
+
+type PolicyVersion capnp.Struct
+
+// PolicyVersion_TypeID is the unique identifier for the type PolicyVersion.
+const PolicyVersion_TypeID = 0xd594fd238b9c77eb
+
+func NewPolicyVersion(s *capnp.Segment) (PolicyVersion, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
+	return PolicyVersion(st), err
+}
+
+func NewRootPolicyVersion(s *capnp.Segment) (PolicyVersion, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
+	return PolicyVersion(st), err
+}
+
+func ReadRootPolicyVersion(msg *capnp.Message) (PolicyVersion, error) {
+	root, err := msg.Root()
+	return PolicyVersion(root.Struct()), err
+}
+
+func (s PolicyVersion) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (PolicyVersion) DecodeFromPtr(p capnp.Ptr) PolicyVersion {
+	return PolicyVersion(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s PolicyVersion) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s PolicyVersion) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s PolicyVersion) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s PolicyVersion) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s PolicyVersion) Hash() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s PolicyVersion) HasHash() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s PolicyVersion) HashBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s PolicyVersion) SetHash(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s PolicyVersion) SinceMs() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s PolicyVersion) SetSinceMs(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+func (s PolicyVersion) Rules() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s PolicyVersion) HasRules() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s PolicyVersion) RulesBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s PolicyVersion) SetRules(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+// PolicyVersion_List is a list of PolicyVersion.
+type PolicyVersion_List = capnp.StructList[PolicyVersion]
+
+// NewPolicyVersion creates a new list of PolicyVersion.
+func NewPolicyVersion_List(s *capnp.Segment, sz int32) (PolicyVersion_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
+	return capnp.StructList[PolicyVersion](l), err
+}
+
 type Status capnp.Struct
 
 // Status_TypeID is the unique identifier for the type Status.
@@ -3734,6 +3938,326 @@ func (s Console_events_Results) SetMissed(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
+type Console_policy_Params capnp.Struct
+
+// Console_policy_Params_TypeID is the unique identifier for the type Console_policy_Params.
+const Console_policy_Params_TypeID = 0xe7617b6fb06881f7
+
+func (s Console_policy_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_policy_Params) DecodeFromPtr(p capnp.Ptr) Console_policy_Params {
+	return Console_policy_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_policy_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_policy_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_policy_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_policy_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_policy_Results capnp.Struct
+
+// Console_policy_Results_TypeID is the unique identifier for the type Console_policy_Results.
+const Console_policy_Results_TypeID = 0xe47f89528ca4d871
+
+func (s Console_policy_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_policy_Results) DecodeFromPtr(p capnp.Ptr) Console_policy_Results {
+	return Console_policy_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_policy_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_policy_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_policy_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_policy_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_policy_Results) Rules() (Rule_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Rule_List(p.List()), err
+}
+
+func (s Console_policy_Results) HasRules() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_policy_Results) SetRules(v Rule_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewRules sets the rules field to a newly
+// allocated Rule_List, preferring placement in s's segment.
+func (s Console_policy_Results) NewRules(n int32) (Rule_List, error) {
+	l, err := NewRule_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Rule_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Console_policy_Results) Default() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Console_policy_Results) HasDefault() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_policy_Results) DefaultBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Console_policy_Results) SetDefault(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Console_policy_Results) Hash() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Console_policy_Results) HasHash() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Console_policy_Results) HashBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Console_policy_Results) SetHash(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+type Console_setPolicy_Params capnp.Struct
+
+// Console_setPolicy_Params_TypeID is the unique identifier for the type Console_setPolicy_Params.
+const Console_setPolicy_Params_TypeID = 0xc27c0be44bc55fdd
+
+func (s Console_setPolicy_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_setPolicy_Params) DecodeFromPtr(p capnp.Ptr) Console_setPolicy_Params {
+	return Console_setPolicy_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_setPolicy_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_setPolicy_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_setPolicy_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_setPolicy_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_setPolicy_Params) Rules() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_setPolicy_Params) HasRules() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_setPolicy_Params) RulesBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_setPolicy_Params) SetRules(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_setPolicy_Params) IfHash() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Console_setPolicy_Params) HasIfHash() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_setPolicy_Params) IfHashBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Console_setPolicy_Params) SetIfHash(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+type Console_setPolicy_Results capnp.Struct
+
+// Console_setPolicy_Results_TypeID is the unique identifier for the type Console_setPolicy_Results.
+const Console_setPolicy_Results_TypeID = 0xf2ebe33092367a3e
+
+func (s Console_setPolicy_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_setPolicy_Results) DecodeFromPtr(p capnp.Ptr) Console_setPolicy_Results {
+	return Console_setPolicy_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_setPolicy_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_setPolicy_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_setPolicy_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_setPolicy_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_setPolicy_Results) Hash() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_setPolicy_Results) HasHash() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_setPolicy_Results) HashBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_setPolicy_Results) SetHash(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_policies_Params capnp.Struct
+
+// Console_policies_Params_TypeID is the unique identifier for the type Console_policies_Params.
+const Console_policies_Params_TypeID = 0xa833a999c0c8fefa
+
+func (s Console_policies_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_policies_Params) DecodeFromPtr(p capnp.Ptr) Console_policies_Params {
+	return Console_policies_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_policies_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_policies_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_policies_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_policies_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_policies_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Console_policies_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+type Console_policies_Results capnp.Struct
+
+// Console_policies_Results_TypeID is the unique identifier for the type Console_policies_Results.
+const Console_policies_Results_TypeID = 0xfb3c358d8727c481
+
+func (s Console_policies_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_policies_Results) DecodeFromPtr(p capnp.Ptr) Console_policies_Results {
+	return Console_policies_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_policies_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_policies_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_policies_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_policies_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_policies_Results) Policies() (PolicyVersion_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return PolicyVersion_List(p.List()), err
+}
+
+func (s Console_policies_Results) HasPolicies() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_policies_Results) SetPolicies(v PolicyVersion_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewPolicies sets the policies field to a newly
+// allocated PolicyVersion_List, preferring placement in s's segment.
+func (s Console_policies_Results) NewPolicies(n int32) (PolicyVersion_List, error) {
+	l, err := NewPolicyVersion_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return PolicyVersion_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // Console_grant describes Console.grant to package vat.
 var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 32, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
@@ -3784,6 +4308,15 @@ var Console_endApproval = vat.Method[Console_endApproval_Params, Console_endAppr
 
 // Console_events describes Console.events to package vat.
 var Console_events = vat.Method[Console_events_Params, Console_events_Results]{Interface: Console_TypeID, ID: 16, Name: "Console.events", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
+// Console_policy describes Console.policy to package vat.
+var Console_policy = vat.Method[Console_policy_Params, Console_policy_Results]{Interface: Console_TypeID, ID: 17, Name: "Console.policy", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
+
+// Console_setPolicy describes Console.setPolicy to package vat.
+var Console_setPolicy = vat.Method[Console_setPolicy_Params, Console_setPolicy_Results]{Interface: Console_TypeID, ID: 18, Name: "Console.setPolicy", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_policies describes Console.policies to package vat.
+var Console_policies = vat.Method[Console_policies_Params, Console_policies_Results]{Interface: Console_TypeID, ID: 19, Name: "Console.policies", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0

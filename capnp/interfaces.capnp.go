@@ -8,7 +8,7 @@ import (
 
 // Interfaces lists every interface of the schemas, by file and name, with its methods in ordinal order.
 var Interfaces = []vat.InterfaceInfo{
-	{Name: "Console", ID: Console_TypeID, Methods: []string{"grant", "list", "revoke", "setWritable", "control", "help", "status", "virtualFs", "setLimits", "usage", "roots", "asks", "showAsk", "decide", "approvals", "endApproval", "events"}},
+	{Name: "Console", ID: Console_TypeID, Methods: []string{"grant", "list", "revoke", "setWritable", "control", "help", "status", "virtualFs", "setLimits", "usage", "roots", "asks", "showAsk", "decide", "approvals", "endApproval", "events", "policy", "setPolicy", "policies"}},
 	{Name: "DirControl", ID: DirControl_TypeID, Methods: []string{"setWritable", "getWritable", "setReadable", "getReadable", "revoke", "getChild", "help"}},
 	{Name: "FileControl", ID: FileControl_TypeID, Methods: []string{"setWritable", "getWritable", "setReadable", "getReadable", "revoke", "help"}},
 	{Name: "Dir", ID: Dir_TypeID, Methods: []string{"list", "get", "walk", "openDir", "openFile", "put", "stage", "stat", "glob", "createDir", "createFile", "remove", "move", "readOnly", "subDir", "revocable", "help", "narrow", "rights"}},

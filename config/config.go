@@ -7,6 +7,7 @@ import (
 	_ "embed"
 
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
@@ -28,6 +29,9 @@ type Config struct {
 	Mounts []Mount // at least one
 	Roots  []Root  // what some of the mounts are for
 	Guests []Guest // those who get a grant when the host starts
+
+	Rules  []operator.Rule // each with its Source, "NAME:LINE:COLUMN"; not yet checked together
+	Policy Policy
 }
 
 // Mount is one store, and the path at which guests see it.
@@ -61,6 +65,11 @@ type Guest struct {
 	Where         string       // "NAME:LINE:COLUMN" of the guest in the file
 	// The file on the host that the guest's locator is written to; "" for none.
 	LocatorFile string
+}
+
+// Policy is what holds besides Config.Rules.
+type Policy struct {
+	Default operator.RuleEffect // where no rule matches: RuleDeny, or RuleAllow or "" for what rights say
 }
 
 // Quota bounds what may be added to a mount. A zero field means no bound.

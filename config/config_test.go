@@ -50,6 +50,15 @@ var full = &config.Config{
 		{Name: "agent", Root: "project", Path: "src", ReadOnly: true, Rights: membrane.Read | membrane.List | membrane.Metadata, BeyondDefault: true, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Where: "full.yaml:33:5", LocatorFile: "agent.locator"},
 		{Name: "g1.reader", Where: "full.yaml:44:5"},
 	},
+	Policy: config.Policy{Default: operator.RuleDeny},
+	Rules: []operator.Rule{
+		{
+			Effect: operator.RuleAsk, Subject: "agent-run:*", Root: operator.RuleRoot{Kind: "workspace"}, Operations: []string{"write", "delete", "move"},
+			Patterns: []string{"**/.github/**"}, Except: []string{"**/.github/ISSUE_TEMPLATE/**"},
+			Symlinks: "in-root", Hardlinks: "reject", MaxFileBytes: 10 << 20, Source: "full.yaml:52:5",
+		},
+		{Effect: operator.RuleAllow, Root: operator.RuleRoot{ID: "project"}, Patterns: []string{"**"}, Hardlinks: "allow", Symlinks: "reject", Source: "full.yaml:61:5"},
+	},
 }
 
 func TestParse(t *testing.T) {

@@ -26,6 +26,11 @@ func root(keys string) string {
 	return "mounts: [{path: a, url: 'memory:'}]\nroots:\n- {id: r, kind: workspace, mount: a,\n   " + keys + "}\n"
 }
 
+// rule returns a file with one rule, with more keys in line 3.
+func rule(keys string) string {
+	return "mounts: [{path: a, url: 'memory:'}]\nrules: [{effect: deny, patterns: ['**'],\n   " + keys + "}]\n"
+}
+
 // top returns a file with one more key, on line 2.
 func top(key string) string { return "mounts: [{path: a, url: 'memory:'}]\n" + key + "\n" }
 
@@ -202,6 +207,25 @@ var mistakes = []struct {
 	{guest("name: a, path: a/.."), "3:19", "no parent", true},
 	{guest("name: a, readOnly: 'true'"), "3:23", "readOnly is a text", true},
 	{guest("name: a, limits: {storedBytes: x}"), "3:35", "not a size", true},
+
+	// Rules.
+	{top("policy: {}"), "2:9", "policy has no default; write what holds where no rule matches: default: allow or default: deny", true},
+	{top("policy: {default: ask}"), "2:19", `default is "ask"; write allow or deny`, true},
+	{rule("x: 1"), "3:4", `a rule has no key "x"; it has effect, subject, root, operations, patterns, except, symlinks, hardlinks, maxFileBytes`, true},
+	{top("rules: [{effect: deny}]"), "2:9", `a rule has no patterns; write where it holds, such as patterns: ["**/.env"], or ["**"] for every path`, true},
+	{top("rules: [{patterns: ['**']}]"), "2:9", "a rule has no effect; write what it does: effect: deny, ask or allow", true},
+	{top("rules: [{effect: dney, patterns: ['**']}]"), "2:18", `effect is "dney" (did you mean deny?); write deny or ask or allow`, true},
+	{rule("except: ['/a']"), "3:13", `the pattern is "/a"`, true},
+	{rule("subject: 'robot:x'"), "3:13", `subject is "robot:x": "robot" is no kind of guest`, false},
+	{rule("subject: ''"), "3:13", `subject is ""`, true},
+	{rule("root: attic"), "3:10", `root is "attic"; write workspace or extension-storage`, true},
+	{rule("root: {name: x}"), "3:11", `root has no key "name"; it has id`, true},
+	{rule("root: {id: ''}"), "3:15", "id is empty; write the id of a root", true},
+	{rule("operations: [fly]"), "3:17", `"fly" is no operation; write some of read, write, delete, list, move, archive, watch, metadata`, true},
+	{rule("symlinks: follow"), "3:14", `symlinks is "follow"; write reject or in-root`, true},
+	{rule("hardlinks: in-root"), "3:15", `hardlinks is "in-root"; write reject or allow`, true},
+	{rule("maxFileBytes: 0"), "3:18", "maxFileBytes is 0; write a whole number of bytes from 1, such as 1024 or 10MiB, or leave it out for no bound", true},
+	{rule("maxFileBytes: lots"), "3:18", `maxFileBytes is "lots"`, true},
 
 	// Roots.
 	{root("x: 1"), "4:4", `a root has no key "x"; it has id, kind, mount, name, labels`, true},

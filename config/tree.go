@@ -45,6 +45,10 @@ func (r *reader) config(n ast.Node) *Config {
 		key{"roots", "", func(n ast.Node) {
 			r.list(n, "roots", func(n ast.Node) { c.Roots = append(c.Roots, r.root(n, all)) })
 		}},
+		key{"policy", "", r.policy(&c.Policy)},
+		key{"rules", "", func(n ast.Node) {
+			r.list(n, "rules", func(n ast.Node) { c.Rules = append(c.Rules, r.rule(n)) })
+		}},
 		key{"guests", "", func(n ast.Node) {
 			r.list(n, "guests", func(n ast.Node) { c.Guests = append(c.Guests, r.guest(n, guests, all)) })
 		}},

@@ -36,6 +36,8 @@ type Options struct {
 	// Approvals and Events are for the operator, too: what waits for an approval, and the record. They may be nil.
 	Approvals operator.Approvals
 	Events    operator.Events
+	// Rules are the rules of the host, for the operator. If it is nil, none can be set.
+	Rules operator.Rulebook
 
 	handshakeTimeout time.Duration // HandshakeTimeout, except in tests
 }
@@ -89,7 +91,7 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs, Approvals: s.o.Approvals, Events: s.o.Events})
+		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs, Approvals: s.o.Approvals, Events: s.o.Events, Rules: s.o.Rules})
 		if s.add(nc, vat.Limits{}, nil, served, func() { s.operators-- }) != nil {
 			s.operators++
 		}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"capd/operator"
-	"capd/vfs"
 	"capd/vfs/membrane"
 )
 
@@ -21,16 +20,8 @@ type Rules struct {
 	Default operator.RuleEffect // where no rule matches: RuleDeny, or RuleAllow (also "") for what the grant's rights say
 }
 
-// Root is a directory of the host's tree that rules can name. A path belongs to the
-// innermost root that it is in.
-type Root struct {
-	ID   string // unique
-	Kind string
-	Path string // in the host's tree; "" for all of it
-}
-
-// is reports whether r names root.
-func (root Root) is(r operator.RuleRoot) bool {
+// names reports whether a rule's root r names root.
+func names(r operator.RuleRoot, root operator.Root) bool {
 	if r.ID != "" {
 		return r.ID == root.ID
 	}
@@ -44,7 +35,7 @@ type Book struct{ edition atomic.Pointer[edition] }
 // edition is what a Book holds until it is exchanged.
 type edition struct {
 	rules Rules
-	roots []Root
+	roots []operator.Root
 
 	mu     sync.Mutex
 	sheets map[string]*sheet // by which rules apply
@@ -53,13 +44,9 @@ type edition struct {
 // Set exchanges the rules and the roots for which they hold. It answers invalid for rules
 // that [Check] finds mistakes in, and changes nothing then. After Set has returned, no
 // call and no commit begins under the old rules.
-func (b *Book) Set(r Rules, roots []Root) error {
+func (b *Book) Set(r Rules, roots []operator.Root) error {
 	if mistakes := Check(r, roots); len(mistakes) > 0 {
-		lines := make([]string, len(mistakes))
-		for i, m := range mistakes {
-			lines[i] = m.String()
-		}
-		return vfs.Errorf(vfs.Invalid, "%s", strings.Join(lines, "\n"))
+		return Wrong(mistakes)
 	}
 	if _, err := compile(r.Rules, roots, membrane.Silent); err != nil { // nothing that Check allows
 		return err

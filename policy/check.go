@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"capd/operator"
+	"capd/vfs"
 	"capd/vfs/membrane"
 	"capd/vfs/pattern"
 )
@@ -27,8 +28,17 @@ func (m Mistake) String() string {
 	return m.Source + ": " + m.Text
 }
 
+// Wrong returns mistakes as one error, invalid, with a line for each.
+func Wrong(mistakes []Mistake) error {
+	lines := make([]string, len(mistakes))
+	for i, m := range mistakes {
+		lines[i] = m.String()
+	}
+	return vfs.Errorf(vfs.Invalid, "%s", strings.Join(lines, "\n"))
+}
+
 // Check returns what is wrong with rules, given the roots that they may name.
-func Check(r Rules, roots []Root) []Mistake {
+func Check(r Rules, roots []operator.Root) []Mistake {
 	c := checker{rules: r.Rules, roots: roots}
 	switch r.Default {
 	case "", operator.RuleAllow, operator.RuleDeny:
@@ -51,7 +61,7 @@ func Check(r Rules, roots []Root) []Mistake {
 
 type checker struct {
 	rules []operator.Rule
-	roots []Root
+	roots []operator.Root
 	found []Mistake
 }
 
@@ -68,7 +78,7 @@ func (c *checker) each(i int) {
 	if !isSubject(r.Subject) {
 		c.wrong(i, "%q is no subject; write NAME, KIND:ID, KIND:* or *, where KIND is %s", r.Subject, strings.Join(operator.SubjectKinds(), ", "))
 	}
-	if r.Root != (operator.RuleRoot{}) && !slices.ContainsFunc(c.roots, func(root Root) bool { return root.is(r.Root) }) {
+	if r.Root != (operator.RuleRoot{}) && !slices.ContainsFunc(c.roots, func(root operator.Root) bool { return names(r.Root, root) }) {
 		c.wrong(i, "no root is %s; declare it under roots, or leave root out", r.Root)
 	}
 	if _, err := operationsOf(r); err != nil {
@@ -126,7 +136,7 @@ func (c *checker) useless(i int) {
 				return
 			}
 		case stricter(other.Effect, r) && c.contains(other, r):
-			c.wrong(i, "this rule can never take effect: a %s rule%s covers all of it; remove one of the two, or give that one an except", other.Effect, placed(other))
+			c.wrong(i, "this rule can never take effect: the rule with effect %s%s covers all of it; remove one of the two, or give that one an except", other.Effect, placed(other))
 			return
 		}
 	}
@@ -160,7 +170,7 @@ func (c *checker) within(outer, root operator.RuleRoot) bool {
 		return true
 	}
 	return outer.ID == "" && root.ID != "" &&
-		slices.ContainsFunc(c.roots, func(r Root) bool { return r.ID == root.ID && r.Kind == outer.Kind })
+		slices.ContainsFunc(c.roots, func(r operator.Root) bool { return r.ID == root.ID && r.Kind == outer.Kind })
 }
 
 // matchedBy reports whether outer plainly matches what the pattern p of r does.

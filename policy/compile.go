@@ -54,7 +54,7 @@ type area struct {
 var says = map[operator.RuleEffect]membrane.Says{operator.RuleAllow: membrane.Allows, operator.RuleAsk: membrane.Asks, operator.RuleDeny: membrane.Denies}
 
 // compile compiles rules, which were checked. Only rules for roots look at roots.
-func compile(rules []operator.Rule, roots []Root, fallback membrane.Says) (*sheet, error) {
+func compile(rules []operator.Rule, roots []operator.Root, fallback membrane.Says) (*sheet, error) {
 	s := &sheet{rules: rules, fallback: fallback}
 	everywhere, err := s.group(func(r operator.RuleRoot) bool { return r == operator.RuleRoot{} })
 	if err != nil {
@@ -62,7 +62,7 @@ func compile(rules []operator.Rule, roots []Root, fallback membrane.Says) (*shee
 	}
 	top := &area{}
 	for _, root := range roots {
-		ruling, err := s.group(func(r operator.RuleRoot) bool { return r != operator.RuleRoot{} && root.is(r) })
+		ruling, err := s.group(func(r operator.RuleRoot) bool { return r != operator.RuleRoot{} && names(r, root) })
 		if err != nil {
 			return nil, err
 		}

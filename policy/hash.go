@@ -31,6 +31,13 @@ func (r Rules) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// ID returns 8 hexadecimal digits that tell a rule from others. Where it is written makes no
+// difference.
+func ID(r operator.Rule) string {
+	sum := sha256.Sum256([]byte(canonical(r)))
+	return hex.EncodeToString(sum[:4])
+}
+
 // canonical returns one text for all ways to write a rule.
 func canonical(r operator.Rule) string {
 	r.Source = ""

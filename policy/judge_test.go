@@ -25,7 +25,7 @@ func judgeAt(t testing.TB, b *policy.Book, subject operator.Subject, path string
 	return j
 }
 
-func book(t testing.TB, def operator.RuleEffect, roots []policy.Root, rules ...operator.Rule) *policy.Book {
+func book(t testing.TB, def operator.RuleEffect, roots []operator.Root, rules ...operator.Rule) *policy.Book {
 	t.Helper()
 	b := &policy.Book{}
 	if err := b.Set(policy.Rules{Rules: rules, Default: def}, roots); err != nil {
@@ -119,7 +119,7 @@ func TestExcept(t *testing.T) {
 	}
 }
 
-var roots = []policy.Root{{ID: "project", Kind: "workspace", Path: "project"}, {ID: "docs", Kind: "knowledge", Path: "project/docs"}, {ID: "tmp", Kind: "temp", Path: "tmp"}}
+var roots = []operator.Root{{ID: "project", Kind: "workspace", Path: "project"}, {ID: "docs", Kind: "knowledge", Path: "project/docs"}, {ID: "tmp", Kind: "temp", Path: "tmp"}}
 
 // TestWhere: a rule holds for its subjects and in its roots. A path belongs to the innermost
 // root.

@@ -323,7 +323,7 @@ func TestBoundsOfFiles(t *testing.T) {
 		r := rule(operator.RuleAllow, "", "**")
 		r.Root = operator.RuleRoot{ID: "root"}
 		change(&r)
-		check.OK(t, b.Set(policy.Rules{Rules: []operator.Rule{r}}, []policy.Root{{ID: "root", Kind: "workspace", Path: "root"}}))
+		check.OK(t, b.Set(policy.Rules{Rules: []operator.Rule{r}}, []operator.Root{{ID: "root", Kind: "workspace", Path: "root"}}))
 	}
 	ctx := t.Context()
 	read := func(path string) error {

@@ -38,6 +38,22 @@ struct Root {
   labels @4 :List(Text);
 }
 
+struct Rule {
+  # A rule that holds; docs/policy.md.
+
+  id @0 :Text;          # 8 hexadecimal digits, of what the rule means
+  source @1 :Text;      # where it is written, such as capd.yaml:31:5; "set" for one that setPolicy has set
+  rule @2 :Text;        # a JSON object with the keys of docs/policy.md
+}
+
+struct PolicyVersion {
+  # What the rules were from a time on.
+
+  hash @0 :Text;        # as policy answers it
+  sinceMs @1 :Int64;    # milliseconds since the Unix epoch: the last time that it began to hold
+  rules @2 :Text;       # a JSON list of rules, each with its source
+}
+
 struct Status {
   # The state of a host at one moment. Counts are of the whole process.
 
@@ -239,4 +255,17 @@ interface Console {
   # none it waits for one, at most waitMs (at most 60,000). While it waits, and for 10 seconds after, the host takes it
   # that somebody decides about changes that need an approval. next is the number to continue with. missed is how many
   # entries there were that the record no longer has. after above the end: none, and next is the end.
+
+  policy @17 () -> (rules :List(Rule), default :Text, hash :Text);
+  # Returns the rules that hold now, those of the configuration first. default: what holds where no rule matches: allow (what
+  # the rights of the grant say) or deny. hash: 64 hexadecimal digits, of default and of what the rules mean.
+
+  setPolicy @18 (rules :Text, ifHash :Text) -> (hash :Text);
+  # Replaces the rules that were set before by those in rules: a list of rules in YAML or JSON, as docs/policy.md has them; ""
+  # for none. The rules of the configuration stay. They hold for guests, and are durable, when this answers. ifHash is the hash
+  # of the policy that is replaced, and hash that of the new one. conflict: another policy holds now. invalid: a rule is wrong
+  # or can never take effect; the error has a line for each.
+
+  policies @19 (limit :UInt32) -> (policies :List(PolicyVersion));
+  # Returns what the policy was, the latest first. At most limit; 0 and more than 100 mean 100.
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Load reads a configuration file, which docs/configuration.md describes. It returns the guests in the file,
-// for [Server.Grant]. It sets Mounts, Roots and the limits. Other fields of s are set only if they are still zero.
+// for [Server.Grant]. It sets Mounts, Roots, Policy and the limits. Other fields of s are set only if they are still zero.
 // Host paths in the file are relative to the file's directory. Load opens no store. Its errors name the line
 // of what is wrong. It answers exists after Start.
 func (s *Server) Load(name string) ([]Guest, error) {
@@ -35,7 +35,10 @@ func (s *Server) Load(name string) ([]Guest, error) {
 	if s.Mounts, err = s.mountsOf(c, here); err != nil {
 		return nil, err
 	}
-	s.Roots = rootsOf(c)
+	s.Roots, s.Policy = rootsOf(c), rulesOf(c)
+	if err := s.checkPolicy(); err != nil {
+		return nil, err
+	}
 	if err := cmp.Or(s.loadListen(name, c), s.loadSocket(name, c, here)); err != nil {
 		return nil, err
 	}

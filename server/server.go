@@ -50,6 +50,8 @@ type Server struct {
 	Mounts []Mount
 	// Roots say what some of Mounts are for.
 	Roots []Root
+	// Policy has the rules for guests. SetPolicy exchanges them later.
+	Policy Policy
 	// Stores has openers for stores of the host's own, by URL scheme: a-z and 0-9. physical, git, memory, cas and overlay
 	// are built in.
 	Stores map[string]Opener
@@ -93,6 +95,7 @@ type started struct {
 	guests    *socket
 	control   net.Listener
 	tls       []net.Listener
+	rules     rulebook
 	ways      []state.Way
 	id        *host.Identity
 	failed    chan error // receives the error of a listener that has ended
@@ -119,7 +122,7 @@ func (s *Server) Check() error {
 	if err := s.checkStores(); err != nil {
 		return err
 	}
-	if _, err := s.placed(); err != nil {
+	if err := s.checkPolicy(); err != nil {
 		return err
 	}
 	if m := s.Socket.Mode; m != 0 && m.wrong() {
@@ -219,9 +222,16 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	left, err := s.rules.open(ctx, s.db, roots.All(), s.Policy)
+	if err != nil {
+		return err
+	}
+	for _, why := range left {
+		s.logf("%s", why)
+	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
 		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Asks: s.asks, Places: s.fs,
-		Roots: roots, Ended: func() { s.sweep(context.Background()) },
+		Roots: roots, Policy: &s.rules.Book, Ended: func() { s.sweep(context.Background()) },
 	})
 	settled := s.authority.Settle(ctx)
 	s.sweep(ctx)
@@ -246,7 +256,7 @@ func (s *Server) openRecord() error {
 
 // hosting is what the connections of the operator need.
 func (s *Server) hosting() host.Options {
-	o := host.Options{VirtualFs: console{s.fs, s.db}, Approvals: s.asks, Logf: s.logf}
+	o := host.Options{VirtualFs: console{s.fs, s.db}, Approvals: s.asks, Rules: &s.rules, Logf: s.logf}
 	if s.record != nil {
 		o.Events = s.record
 	}

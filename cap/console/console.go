@@ -21,6 +21,7 @@ type Options struct {
 	VirtualFs served.Host             // changes the composition of the authority's tree
 	Approvals operator.Approvals      // for the methods about changes that need an approval
 	Events    operator.Events         // for the method events
+	Rules     operator.Rulebook       // without it policy, setPolicy and policies are unsupported
 }
 
 // New returns a Console for h. locate makes a locator of a secret. If it is nil, the
@@ -56,6 +57,9 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_approvals, (*server).standing),
 	vat.Handle(schema.Console_endApproval, (*server).endApproval),
 	vat.Handle(schema.Console_events, (*server).events),
+	vat.Handle(schema.Console_policy, (*server).policy),
+	vat.Handle(schema.Console_setPolicy, (*server).setPolicy),
+	vat.Handle(schema.Console_policies, (*server).policies),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {

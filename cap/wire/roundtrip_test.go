@@ -99,6 +99,14 @@ var codecs = map[string]codec{
 		operator.Grant{Mode: operator.ReadWrite, State: operator.Active}, operator.Grant{Mode: operator.ReadWrite, State: operator.Locked}),
 	"root": of(schema.NewRootRoot, wire.SetRoot, wire.Root,
 		operator.Root{ID: "r", Kind: operator.Temp, Path: "a/b", Name: "The root", Labels: []string{"x", "y z"}}, operator.Root{}),
+	"rule": of(schema.NewRootRule, wire.SetRule, wire.Rule,
+		operator.PolicyRule{ID: "5f0c2a91", Rule: operator.Rule{
+			Effect: operator.RuleAsk, Subject: "person:*", Root: operator.RuleRoot{Kind: operator.Temp}, Operations: []string{"read"}, Patterns: []string{"**/<a>"}, Except: []string{"b"},
+			Symlinks: operator.SymlinksInRoot, Hardlinks: operator.HardlinksReject, MaxFileBytes: 7, Source: "capd.yaml:3:5",
+		}},
+		operator.PolicyRule{Rule: operator.Rule{Effect: operator.RuleDeny, Root: operator.RuleRoot{ID: "r"}, Patterns: []string{}}}),
+	"policy": of(schema.NewRootPolicyVersion, wire.SetPolicyVersion, wire.PolicyVersion,
+		operator.PolicyVersion{Hash: "abc", Since: time.UnixMilli(1), Rules: []operator.Rule{{Effect: operator.RuleAllow, Patterns: []string{"a"}, Source: "set"}}}),
 	"limits": of(params(schema.Console_grant), func(p schema.Console_grant_Params, l meter.Limits) error { return wire.SetLimits(l, p.NewLimits) },
 		func(p schema.Console_grant_Params) (meter.Limits, error) { return wire.Limits(p.Limits()) }, everyLimit(), meter.Limits{}),
 	"usage": of(schema.NewRootGrantUsage, wire.SetGrantUsage, wire.GrantUsage, operator.GrantUsage{

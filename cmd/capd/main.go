@@ -41,6 +41,7 @@ type commands struct {
 	Serve       serveCommand       `cmd:"" group:"host" help:"Serve a directory until interrupted."`
 	Grant       grantCommand       `cmd:"" group:"host" help:"Give a guest a capability and print its locator."`
 	Roots       rootsCommand       `cmd:"" group:"host" help:"List the roots: what the mounts are for."`
+	Policy      policyCommand      `cmd:"" group:"host" help:"Show the rules for guests, set them, or show what they were."`
 	Grants      grantsCommand      `cmd:"" group:"host" help:"List the grants."`
 	Revoke      revokeCommand      `cmd:"" group:"host" help:"Take back everything a guest holds."`
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`

@@ -126,10 +126,13 @@ func (s *Set) step(o others, name, folded string, hit bits) (next others) {
 	return next
 }
 
-// known returns Start's At, if it is the same, or a new one.
+// known returns one of the two Ats that a Set has from the beginning, if it is the same, or
+// a new one.
 func (s *Set) known(hit, below bits, o others) *At {
-	if s.start.is(hit, below, o) {
-		return s.start
+	for _, a := range [...]*At{s.start, s.none} {
+		if a != nil && a.is(hit, below, o) {
+			return a
+		}
 	}
 	return s.make(hit, below, o)
 }

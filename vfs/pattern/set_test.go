@@ -72,6 +72,42 @@ func TestSetEqualsSingles(t *testing.T) {
 	}
 }
 
+// TestExact: an exact pattern matches the path as it is alone. May is never wrong about what
+// can match below.
+func TestExact(t *testing.T) {
+	for _, c := range corpus {
+		texts := strings.Split(c.patterns, "\n")
+		s, err := pattern.Compile(texts[:1], texts[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{c.path, c.other} {
+			names := strings.Split(path, "/")
+			may := make([]bool, len(texts))
+			for n := range names {
+				at := s.At(strings.Join(names[:n+1], "/"))
+				for i, text := range texts {
+					p, err := search.Compile(text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := p.Match(strings.Join(names[:n+1], "/"))
+					if i == 0 {
+						want = single(t, text, strings.Join(names[:n+1], "/"))
+					}
+					if at.Matches(i) != want {
+						t.Errorf("%+q at %+q: %v, want %v", text, names[:n+1], at.Matches(i), want)
+					}
+					if n > 0 && want && !may[i] {
+						t.Errorf("%+q matches %+q, but May was false above", text, names[:n+1])
+					}
+					may[i] = at.May(i)
+				}
+			}
+		}
+	}
+}
+
 // TestManyPatterns has more patterns than fit in an At itself.
 func TestManyPatterns(t *testing.T) {
 	var many []string
