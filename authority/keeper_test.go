@@ -126,7 +126,7 @@ func expect(err error, code vfs.Code) error {
 	if vfs.CodeOf(err) == code {
 		return nil
 	}
-	return fmt.Errorf("%w, want %s", err, code)
+	return fmt.Errorf("%w, want %s", err, string(code))
 }
 
 var recordedStores = map[string]func(testing.TB, vfstest.Tree) vfs.Dir{
