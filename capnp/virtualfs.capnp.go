@@ -2358,6 +2358,14 @@ func (s VirtualFs_apply_Params) NewTheirs(n int32) (capnp.TextList, error) {
 	return l, err
 }
 
+func (s VirtualFs_apply_Params) Guarded() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s VirtualFs_apply_Params) SetGuarded(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
 type VirtualFs_apply_Results capnp.Struct
 
 // VirtualFs_apply_Results_TypeID is the unique identifier for the type VirtualFs_apply_Results.
@@ -3750,7 +3758,7 @@ var VirtualFs_root = vat.Method[VirtualFs_root_Params, VirtualFs_root_Results]{I
 var VirtualFs_diff = vat.Method[VirtualFs_diff_Params, VirtualFs_diff_Results]{Interface: VirtualFs_TypeID, ID: 4, Name: "VirtualFs.diff", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
 
 // VirtualFs_apply describes VirtualFs.apply to package vat.
-var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 6}, Results: capnp.ObjectSize{DataSize: 24, PointerCount: 3}}
+var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 6}, Results: capnp.ObjectSize{DataSize: 24, PointerCount: 3}}
 
 // VirtualFs_undo describes VirtualFs.undo to package vat.
 var VirtualFs_undo = vat.Method[VirtualFs_undo_Params, VirtualFs_undo_Results]{Interface: VirtualFs_TypeID, ID: 6, Name: "VirtualFs.undo", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}

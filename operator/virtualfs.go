@@ -61,6 +61,10 @@ type ApplyOptions struct {
 	Paths []string // at and below these, relative to the mount; nil means all
 	If    Review   // apply only if the changes are the reviewed ones; the zero Review applies any
 
+	// Guarded lets in changes at guarded paths; see [Attenuation].Ask. Otherwise Apply answers askDenied for them, and
+	// changes nothing.
+	Guarded bool
+
 	// Ours and Theirs decide where both the overlay and the tree below it changed. At
 	// and below Ours the overlay wins. At and below Theirs the tree below stays, and
 	// the overlay's changes are dropped. There must be a change at or below each path

@@ -167,7 +167,7 @@ interface VirtualFs {
   # notFound: nothing is mounted there, or one of paths has neither a node nor a change. unsupported: the mount keeps no
   # changes apart.
 
-  apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data, ours :List(Text), theirs :List(Text)) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64, dropped :List(Text), droppedTotal :UInt64);
+  apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data, ours :List(Text), theirs :List(Text), guarded :Bool) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64, dropped :List(Text), droppedTotal :UInt64);
   # Applies the changes at and below paths (empty: all) of the overlay at path to the tree below it: all of them, or none.
   # changes is how many were applied, and id is for undo.
   #
@@ -181,7 +181,10 @@ interface VirtualFs {
   # changes, at most the first 1000, and droppedTotal counts all. Each of ours and theirs must lie at or below paths, and
   # there must be a change at or below it (invalid).
   #
-  # progress may be null. Errors as diff; also denied, readOnly, askDenied and quota from the tree below.
+  # guarded lets in changes of guarded paths: those of Attenuation.ask. Otherwise askDenied names them, and nothing was
+  # changed.
+  #
+  # progress may be null. Errors as diff; also denied, readOnly and quota from the tree below.
 
   undo @6 (path :Text, id :Text) -> (conflicts :List(Conflict), conflictsTotal :UInt64);
   # Reverses a whole apply. The applied changes wait in the overlay again; dropped ones do not. conflicts is as in apply: it

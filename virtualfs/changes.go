@@ -159,8 +159,7 @@ func inMount(path string, err error) error {
 	return vfs.At(path, err)
 }
 
-// Apply implements [operator.VirtualFs]. What the mount withholds or guards is refused as for a
-// guest.
+// Apply implements [operator.VirtualFs]. What the mount withholds is refused as for a guest.
 func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, progress operator.Progress) (a operator.Applied, err error) {
 	if err := checkPaths(slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
 		return operator.Applied{}, err
@@ -171,7 +170,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 				return err
 			}
 		}
-		target := membrane.Guarded(m.store.Root(), nil, m.guards...)
+		target := membrane.Guarded(m.store.Root(), nil, unasked(m.guards)...) // guarded asks
 		defer target.Close()
 		listed, reviewed := 0, asReviewed(o.If, o.Paths)
 		check := func(all []diff.Change) error {
@@ -180,10 +179,12 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 					listed++
 				}
 			}
-			if reviewed == nil {
-				return nil
+			if reviewed != nil {
+				if err := reviewed(all); err != nil {
+					return err
+				}
 			}
-			return reviewed(all)
+			return m.guarded(all, o)
 		}
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
 			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: check,

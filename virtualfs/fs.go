@@ -132,6 +132,9 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 		return vfs.Stale
 	}
 	guards := m.guards
+	if m.overlay != nil {
+		guards = unasked(guards)
+	}
 	a := m.Attenuation
 	if a.Bytes > 0 || a.Nodes > 0 {
 		m.meter = meter.New(m.Path, "what is mounted here", meter.Limits{meter.StoredBytes: a.Bytes, meter.StoredNodes: a.Nodes})

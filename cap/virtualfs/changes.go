@@ -82,7 +82,8 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 	texts := wire.Keep[[]string](&err)
 	o := operator.ApplyOptions{
 		Paths: paths, If: wire.Keep[operator.Review](&err)(wire.Review(wire.Param(c.Params().Review()))),
-		Ours: texts(list(c.Params().HasOurs(), c.Params().Ours)), Theirs: texts(list(c.Params().HasTheirs(), c.Params().Theirs)),
+		Guarded: c.Params().Guarded(),
+		Ours:    texts(list(c.Params().HasOurs(), c.Params().Ours)), Theirs: texts(list(c.Params().HasTheirs(), c.Params().Theirs)),
 	}
 	if err != nil {
 		return vfs.At(path, err)

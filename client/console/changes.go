@@ -75,6 +75,7 @@ func (fs *VirtualFs) Apply(ctx context.Context, path string, o operator.ApplyOpt
 	told, stop := listen(progress)
 	defer stop()
 	err = wire.Do(ctx, fs.cap, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
+		p.SetGuarded(o.Guarded)
 		return cmp.Or(wire.SetReview(o.If, p.SetReview), p.SetProgress(caps.Put(told)), wire.SetTexts(o.Paths, p.NewPaths), wire.SetTexts(o.Ours, p.NewOurs),
 			wire.SetTexts(o.Theirs, p.NewTheirs), p.SetPath(path))
 	}, func(r schema.VirtualFs_apply_Results, _ *vat.Caps) error {

@@ -19,6 +19,8 @@ type applyCommand struct {
 
 	Theirs []string `placeholder:"PATH" help:"Keep the tree below as it is at this path, and drop the overlay's version for good. Can be repeated."`
 
+	Guarded bool `help:"Apply changes of guarded files too, such as .git/config; without it they are listed and nothing is applied."`
+
 	JSON bool `name:"json" help:"Print a JSON object: the id for --undo, how many changes, and conflicts."`
 	stateFlag
 }
@@ -32,6 +34,7 @@ Examples:
   capd apply draft/src/main.go draft/README.md
   capd apply draft --if 5f0c…        only what that diff showed
   capd apply draft --theirs draft/go.mod --ours draft/src
+  capd apply draft --guarded         .git/config and its like too
   capd apply draft --undo ID`
 }
 
@@ -47,7 +50,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		e.result("undone; what was let in waits in the overlay again")
 		return nil
 	}
-	o := operator.ApplyOptions{Paths: paths}
+	o := operator.ApplyOptions{Paths: paths, Guarded: c.Guarded}
 	var err error
 	if o.Ours, err = c.side(e, fs, mount, c.Ours); err != nil {
 		return err
