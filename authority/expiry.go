@@ -185,7 +185,7 @@ func (h *Host) expireRows(now int64) error {
 	}
 	var of map[int64]int
 	err = h.db.Write(func(tx *database.Tx) (err error) {
-		_, of, err = endAll(tx, over, expired)
+		_, of, err = h.endAll(tx, over, expired)
 		return err
 	})
 	for top, n := range of {

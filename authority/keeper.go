@@ -82,11 +82,8 @@ func (c *change) end(e vfs.Effect, err error) {
 }
 
 // lineage returns the grant or share whose meter is m, and those that it is shared from.
-func (h *Host) lineage(m *meter.Meter) (all []record.Holder) {
+func (h *Host) lineage(m *meter.Meter) []record.Holder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for g := h.residents.byMeter[m]; g != nil; g = g.parent {
-		all = append(all, record.Holder{ID: idText(g.id), Name: g.name})
-	}
-	return all
+	return h.residents.byMeter[m].lineage()
 }

@@ -219,3 +219,29 @@ func TestRecordedConforms(t *testing.T) {
 		return r.restored(t, secret)
 	}})
 }
+
+// What is given and taken back is recorded in the transaction that does it.
+func TestGrantsAreRecorded(t *testing.T) {
+	r := newRecorded(t, memory.New(memory.Limits{}).Root())
+	_, secret := grant(t, r.Host, "agent", "", false)
+	d := r.restored(t, secret)
+	_, own, err := r.Share(t.Context(), d)
+	ok(t, err)
+	_, _, err = r.Share(t.Context(), d)
+	ok(t, err)
+	ok(t, own.Revoke())
+	_, err = r.Revoke("agent")
+	ok(t, err)
+	_, err = r.Revoke("agent") // changes nothing more
+	ok(t, err)
+	var got []string
+	for e, err := range record.Entries(t.Context(), r.db, record.Query{From: 1}) {
+		ok(t, err)
+		got = append(got, fmt.Sprint(e.Kind, " ", e.Grants[0].Name, " ", e.Subject, " ", len(e.Grants)))
+	}
+	want := []string{"granted agent agent-run:agent 1", "shared agent/1 agent-run:agent 2", "shared agent/2 agent-run:agent 2",
+		"revoked agent/1 agent-run:agent 1", "revoked agent agent-run:agent 1", "revoked agent/2 agent-run:agent 1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+}

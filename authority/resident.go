@@ -110,7 +110,10 @@ func (h *Host) admit(g *grant, check func(*database.Tx) error) error {
 		if err := check(tx); err != nil {
 			return err
 		}
-		return insert(tx, &g.row)
+		if err := insert(tx, &g.row); err != nil {
+			return err
+		}
+		return h.noteGranted(tx, g)
 	})
 	if err != nil {
 		h.discard(g)
@@ -121,7 +124,7 @@ func (h *Host) admit(g *grant, check func(*database.Tx) error) error {
 	h.settings.Unlock()
 	if err != nil { // nobody knows its secret
 		_ = h.db.Write(func(tx *database.Tx) error {
-			_, _, err := endAll(tx, []int64{g.id}, revoked)
+			_, _, err := h.endAll(tx, []int64{g.id}, revoked)
 			return err
 		})
 	}

@@ -209,7 +209,7 @@ func (s settings) Revoked(ids []int64) error {
 	var ended []int64
 	var of map[int64]int
 	err := s.h.db.Urgent(func(tx *database.Tx) (err error) {
-		ended, of, err = endAll(tx, ids, revoked)
+		ended, of, err = s.h.endAll(tx, ids, revoked)
 		return err
 	})
 	if err != nil {

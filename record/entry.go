@@ -21,9 +21,14 @@ const (
 	Settled                  // how a change ended during which a host was killed, as the next start found out
 	Asked                    // a change waits for an approval
 	Decided                  // somebody has decided about that
+	Granted                  // a grant that was given
+	Shared                   // a share that was made of one
+	Revoked                  // a grant or share that was taken back
+	Expired                  // a grant or share whose time was over
 )
 
-var kinds = []string{Started: "started", Intended: "intent", Ended: "outcome", Settled: "settled", Asked: "asked", Decided: "decided"}
+var kinds = []string{Started: "started", Intended: "intent", Ended: "outcome", Settled: "settled", Asked: "asked", Decided: "decided",
+	Granted: "granted", Shared: "shared", Revoked: "revoked", Expired: "expired"}
 
 // String returns the word that entries and commands have for k.
 func (k Kind) String() string {
@@ -38,7 +43,7 @@ func ParseKind(word string) (Kind, error) {
 	if i := slices.Index(kinds, word); i > 0 {
 		return Kind(i), nil
 	}
-	return 0, vfs.Errorf(vfs.Invalid, "there are no entries of the kind %q; there are started, intent, outcome, settled, asked and decided", word)
+	return 0, vfs.Errorf(vfs.Invalid, "there are no entries of the kind %q; there are %s", word, strings.Join(kinds[1:], ", "))
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -59,6 +64,7 @@ type Entry struct {
 
 	Grants  []Holder `json:"grants,omitempty"` // the one that the call came through, and those that it is shared from
 	Subject string   `json:"subject,omitempty"`
+	Rights  string   `json:"rights,omitempty"` // of what was granted
 
 	Op   string `json:"op,omitempty"` // as membrane.OpKind has it
 	Path Path   `json:"path,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"capd/database"
+	"capd/operator"
 	"capd/record"
 	"capd/vfs"
 )
@@ -31,7 +32,7 @@ type auditShowCommand struct {
 	Guest string        `placeholder:"NAME" help:"Only what this guest or grant changed, and what was shared from it."`
 	Path  string        `placeholder:"PATH" help:"Only changes at this path of the host's tree, and below it."`
 	Since time.Duration `placeholder:"2h" help:"Only what is not older than this."`
-	Kind  []string      `placeholder:"KIND" help:"Only entries of these kinds: started, intent, outcome, settled. It needs --json."`
+	Kind  []string      `placeholder:"KIND" help:"Only entries of these kinds: started, intent, outcome, settled, asked, decided, granted, shared, revoked, expired. It needs --json."`
 	JSON  bool          `name:"json" help:"Print every entry as a JSON object on a line of its own."`
 	stateFlag
 }
@@ -124,13 +125,13 @@ func printChanges(e *env, view *database.View, q record.Query) error {
 			return err
 		}
 		switch one.Kind {
-		case record.Started, record.Intended:
-			waiting = append(waiting, one)
-			if one.Kind == record.Started {
-				ended[one.Number] = "-"
-			}
 		case record.Ended, record.Settled:
 			ended[one.Of] = outcome(p, one.Entry)
+		default:
+			waiting = append(waiting, one)
+			if one.Kind != record.Intended {
+				ended[one.Number] = one.Kind.String()
+			}
 		}
 		print(false)
 	}
@@ -158,6 +159,13 @@ func changeLine(p painter, e record.Numbered, how string) string {
 	if e.Kind == record.Started {
 		return p.faint(fmt.Sprintf("%s  c%d  host  started", at, e.Number))
 	}
+	where := vfs.Printable(string(e.Path))
+	if where == "" {
+		where = operator.Place("")
+	}
+	if e.Kind != record.Intended && len(e.Grants) > 0 {
+		return p.faint(fmt.Sprintf("%s  c%d  %s  %s  %s", at, e.Number, e.Grants[0].Name, e.Kind, where))
+	}
 	who := "host"
 	if len(e.Grants) > 0 {
 		who = e.Grants[0].Name
@@ -165,7 +173,6 @@ func changeLine(p painter, e record.Numbered, how string) string {
 	if how == "" {
 		how = p.faint("under way")
 	}
-	where := vfs.Printable(string(e.Path))
 	if e.To != "" {
 		where += " -> " + vfs.Printable(string(e.To))
 	}
