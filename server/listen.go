@@ -148,6 +148,19 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	return s.state.KeepWays(s.ways)
 }
 
+// Listeners returns where guests connect: the path of the Unix socket, and each tls:HOST:PORT as locators name it. Before
+// the start there are none.
+func (s *Server) Listeners() []string {
+	if s.phase() < serving {
+		return nil
+	}
+	all := []string{s.guests.path}
+	for _, w := range s.ways {
+		all = append(all, w.String())
+	}
+	return all
+}
+
 // deafen closes what listen opened, and removes its files.
 func (s *Server) deafen() {
 	for _, l := range s.tls {

@@ -22,6 +22,7 @@ type serveCommand struct {
 
 	Listen    []server.Address  `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any free port, an empty HOST every address. May be repeated."`
 	Advertise server.Advertised `placeholder:"HOST[:PORT]" help:"The host that locators name when the address is every address (default: this machine's name)."`
+	JSON      bool              `name:"json" help:"Print a JSON object instead of text: what is served, to whom, and where."`
 	socketFlags
 	stateFlag
 }
@@ -47,6 +48,7 @@ Examples:
   capd serve --config capd.yaml  serve several, to several guests
   capd serve . --state /tmp/s    keep the sockets elsewhere
   capd serve . --socket-group agents
+  capd serve . --json            for a program: the first line is all that is printed
   capd serve . --listen tls:localhost:7000
   capd serve . --listen tls::7000 --advertise files.example.org`
 }
@@ -87,7 +89,14 @@ func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, no
 	if err != nil {
 		return err
 	}
-	c.greet(e, s, notes, all)
+	if c.JSON {
+		err = c.greetJSON(e, s, notes, all)
+	} else {
+		c.greet(e, s, notes, all)
+	}
+	if err != nil {
+		return err
+	}
 	e.stdout.told = "; the host ends, and takes back what it has just granted"
 	if err := e.stdout.Flush(); err != nil {
 		for _, g := range all {
