@@ -254,15 +254,6 @@ func (s *Server) openRecord() error {
 	return err
 }
 
-// hosting is what the connections of the operator need.
-func (s *Server) hosting() host.Options {
-	o := host.Options{VirtualFs: console{s.fs, s.db}, Approvals: s.asks, Rules: &s.rules, Logf: s.logf}
-	if s.record != nil {
-		o.Events = s.record
-	}
-	return o
-}
-
 // hostLimits returns what all guests together may have: own, and otherwise what the system allows. Threads
 // are never more than the system allows.
 func hostLimits(own Limits) Limits {
