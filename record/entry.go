@@ -25,10 +25,11 @@ const (
 	Shared                   // a share that was made of one
 	Revoked                  // a grant or share that was taken back
 	Expired                  // a grant or share whose time was over
+	Ruled                    // other rules hold from then on
 )
 
 var kinds = []string{Started: "started", Intended: "intent", Ended: "outcome", Settled: "settled", Asked: "asked", Decided: "decided",
-	Granted: "granted", Shared: "shared", Revoked: "revoked", Expired: "expired"}
+	Granted: "granted", Shared: "shared", Revoked: "revoked", Expired: "expired", Ruled: "policy"}
 
 // String returns the word that entries and commands have for k.
 func (k Kind) String() string {
@@ -82,6 +83,8 @@ type Entry struct {
 	Why    []string `json:"why,omitempty"`    // what asks
 	Answer string   `json:"answer,omitempty"` // once, always or deny
 	By     string   `json:"by,omitempty"`     // who decided
+
+	Policy string `json:"policy,omitempty"` // the hash of the rules that hold
 
 	Result Result   `json:"result,omitempty"` // how it ended
 	Code   vfs.Code `json:"code,omitempty"`   // why it failed

@@ -14,6 +14,7 @@ import (
 	"capd/database"
 	"capd/operator"
 	"capd/policy"
+	"capd/record"
 	"capd/vfs"
 )
 
@@ -22,11 +23,12 @@ import (
 type rulebook struct {
 	policy.Book
 
-	mu    sync.Mutex
-	db    *database.DB
-	roots []operator.Root
-	file  Policy // of the configuration
-	set   []Rule // by an operator
+	mu     sync.Mutex
+	db     *database.DB
+	record *record.Log // nil for none
+	roots  []operator.Root
+	file   Policy // of the configuration
+	set    []Rule // by an operator
 }
 
 // all returns all rules, given those that an operator has set.
@@ -36,10 +38,10 @@ func (b *rulebook) all(set []Rule) policy.Rules {
 
 // open begins with the rules of a configuration, and those in db. A rule in db that no longer fits them is left out; why is
 // returned for the log.
-func (b *rulebook) open(ctx context.Context, db *database.DB, roots []operator.Root, file Policy) (left []string, err error) {
+func (b *rulebook) open(ctx context.Context, db *database.DB, log *record.Log, roots []operator.Root, file Policy) (left []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.db, b.roots, b.file = db, roots, file
+	b.db, b.record, b.roots, b.file = db, log, roots, file
 	text := ""
 	err = db.Read(ctx, func(rows *database.Rows) error {
 		return scanned(rows, &text, "SELECT value FROM meta WHERE key='policy'")
@@ -178,7 +180,7 @@ func scanned(rows *database.Rows, into any, query string) error {
 	return nil
 }
 
-// note writes which rules hold from now on, and with keep those that were set, as text. Needs b.mu.
+// note writes which rules hold from now on, to the record too,, and with keep those that were set, as text. Needs b.mu.
 func (b *rulebook) note(text string, keep bool) error {
 	all := b.all(b.set)
 	rules, err := json.Marshal(all.Rules)
@@ -192,10 +194,15 @@ func (b *rulebook) note(text string, keep bool) error {
 			}
 		}
 		latest := ""
-		if err := scanned(&tx.Rows, &latest, "SELECT hex(hash) FROM policies ORDER BY made DESC LIMIT 1"); err != nil || strings.EqualFold(latest, all.Hash()) {
+		if err := scanned(&tx.Rows, &latest, "SELECT hex(hash) FROM policies ORDER BY made DESC LIMIT 1"); err != nil || strings.EqualFold(latest, all.Hash()) || latest == "" && all.Hash() == (policy.Rules{}).Hash() {
 			return err
 		}
-		_, err := tx.Exec("INSERT INTO policies(hash, text, by, made) VALUES(unhex(?), ?, ?, ?) ON CONFLICT DO UPDATE SET text=excluded.text, made=excluded.made",
+		if b.record != nil {
+			if err := b.record.Append(tx, record.Entry{Kind: record.Ruled, Policy: all.Hash()}); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("INSERT INTO policies(hash, text, by, made) VALUES(unhex(?), ?, ?, MAX(?, (SELECT COALESCE(MAX(made), 0) + 1 FROM policies))) ON CONFLICT DO UPDATE SET text=excluded.text, made=excluded.made",
 			all.Hash(), string(rules), "", time.Now().UnixMilli())
 		return err
 	})

@@ -222,7 +222,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	left, err := s.rules.open(ctx, s.db, roots.All(), s.Policy)
+	left, err := s.rules.open(ctx, s.db, s.record, roots.All(), s.Policy)
 	if err != nil {
 		return err
 	}

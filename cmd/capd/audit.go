@@ -32,7 +32,7 @@ type auditShowCommand struct {
 	Guest string        `placeholder:"NAME" help:"Only what this guest or grant changed, and what was shared from it."`
 	Path  string        `placeholder:"PATH" help:"Only changes at this path of the host's tree, and below it."`
 	Since time.Duration `placeholder:"2h" help:"Only what is not older than this."`
-	Kind  []string      `placeholder:"KIND" help:"Only entries of these kinds: started, intent, outcome, settled, asked, decided, granted, shared, revoked, expired. It needs --json."`
+	Kind  []string      `placeholder:"KIND" help:"Only entries of these kinds: started, intent, outcome, settled, asked, decided, granted, shared, revoked, expired, policy. It needs --json."`
 	JSON  bool          `name:"json" help:"Print every entry as a JSON object on a line of its own."`
 	stateFlag
 }
@@ -158,6 +158,9 @@ func changeLine(p painter, e record.Numbered, how string) string {
 	at := time.UnixMilli(e.At).Local().Format(time.DateTime)
 	if e.Kind == record.Started {
 		return p.faint(fmt.Sprintf("%s  c%d  host  started", at, e.Number))
+	}
+	if e.Kind == record.Ruled {
+		return p.faint(fmt.Sprintf("%s  c%d  host  policy  %s", at, e.Number, vfs.Printable(e.Policy)))
 	}
 	where := vfs.Printable(string(e.Path))
 	if where == "" {

@@ -94,6 +94,7 @@ type entry struct {
 	Ask    string   `json:"ask"`
 	Why    []string `json:"why"`
 	Answer string   `json:"answer"`
+	Policy string   `json:"policy"`
 	Result string   `json:"result"`
 	Said   string   `json:"said"`
 }
@@ -148,6 +149,7 @@ func (e entry) String() string {
 	}
 	add(shortID(e.Ask))
 	add(e.Answer)
+	add(vfs.Printable(e.Policy))
 	if e.Kind == "outcome" || e.Kind == "settled" {
 		add(fmt.Sprintf("of %d: %s", e.Of, e.Result))
 	}
