@@ -61,6 +61,9 @@ func (h *Host) Revoke(guest string) (int, error) {
 			}
 			return err
 		}
+		if r.ended != "" {
+			return nil
+		}
 		return settings{h}.Revoked([]int64{r.id})
 	})
 	return len(alive(all)), err
