@@ -225,9 +225,9 @@ func appliesBeside(t *testing.T) {
 		if !is(t, "diff", err, "ok busy") || err != nil {
 			return false
 		}
-		o := operator.ApplyOptions{If: review}
-		if i%2 == 1 {
-			o = operator.ApplyOptions{} // whatever there is
+		o := operator.ApplyOptions{Guarded: true} // whatever there is
+		if i%2 == 0 {
+			o.If = review
 		}
 		a, err := fs.Apply(t.Context(), "over", o, nil)
 		if err == nil && i%2 == 0 && !moved && a.Changes != len(seen) {
@@ -241,7 +241,7 @@ func appliesBeside(t *testing.T) {
 	})
 	root := host.guest()
 	told.check(t, root.SubDir("over"))
-	_, err = fs.Apply(t.Context(), "over", operator.ApplyOptions{}, nil)
+	_, err = fs.Apply(t.Context(), "over", operator.ApplyOptions{Guarded: true}, nil)
 	ok(t, err)
 	waits(t, fs, "over")
 	shown := map[string]string{}
