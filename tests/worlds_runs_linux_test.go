@@ -80,7 +80,7 @@ func TestWorldsRuns(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			},
-			code: 130, says: "capd: interrupted", kept: before.with(picture{"n": "file:part"}),
+			code: 130, says: "the whole tree as it left it is kept in", kept: before.with(picture{"n": "file:part"}),
 		},
 		{
 			name: "ended by a service manager, with --apply", args: []string{"--apply"}, script: "printf part > n; echo ready; sleep 60",
@@ -186,7 +186,11 @@ func (r *usual) run(rel string, stop func(*usual), args ...string) said {
 	if left := r.leftBehind(); len(left) > 0 {
 		r.Errorf("capd run left behind: %q", left)
 	}
-	return said{r.cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	code := r.cmd.ProcessState.ExitCode()
+	if w := r.cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signaled() {
+		code = 128 + int(w.Signal()) // as a shell says it; an interrupt more may end capd when it has said everything
+	}
+	return said{code, out.String(), errs.String()}
 }
 
 // kept checks what is kept, that capd printed where, and that only this user can
