@@ -1,5 +1,5 @@
-// Package approval is where changes wait for somebody to decide about them: the [Desk] of a
-// host. What waits, and what was decided, outlives the process.
+// Package approval is where changes, and the wishes of subjects without a grant, wait for somebody to decide about
+// them: the [Desk] of a host. What waits, and what was decided, outlives the process.
 package approval
 
 import (
@@ -18,14 +18,18 @@ const (
 	Patience = 120 * time.Second
 	// Holds is how long a decision holds for the change that it was made about.
 	Holds = 10 * time.Minute
-	// MaxPending is how many requests of one root grant wait at once. A new one takes the
-	// place of the oldest for which no call waits.
+	// MaxPending is how many requests of one root grant and of its shares wait at once. A share and what was shared from it have
+	// at most as many of them as all shares leave free. A new one takes the place of the oldest
+	// for which no call waits, among those of the same share and of what was shared from it.
 	MaxPending = 16
 
 	kept      = 24 * time.Hour      // how long a request waits for a decision
 	history   = 30 * 24 * time.Hour // how long a decided one is listed
 	listening = 10 * time.Second    // how long somebody still listens after a watch has ended
 )
+
+// Read is the operation of a read. A yes to one holds for all reads of that version, as long as it holds.
+const Read = "read"
 
 // ID names a request for an approval.
 type ID [16]byte
@@ -34,7 +38,7 @@ type ID [16]byte
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Asked is a change that needs an approval. A decision holds for a change that is equal in everything
-// but Guest, Grants, Size, Why and Diff.
+// but Guest, Grants, Stands, Size, Why and Diff.
 type Asked struct {
 	Root  int64  // the root grant
 	Grant int64  // through which the change is made: the root grant, or a share of it
@@ -48,10 +52,14 @@ type Asked struct {
 	Found, FoundTo vfs.If      // what has to be there; the store sees to it
 	Digest         vfs.Version // of what is written; zero for nothing
 	Exec           bool        // whether the file is to be executable
+	Stands         bool        // one given with always covered it when it began: Found and FoundTo are not what is there, and nobody can be asked
 
 	Size int64         // bytes to be written
 	Why  []string      // what asks: "project: **/.git/**"
 	Diff func() string // shows the change; may be nil. It is called once for equal changes.
+
+	// Request is set for a wish, and then only Guest and Path are besides. Equal wishes are equal in what Request says.
+	Request *Request
 }
 
 // binding is what a decision is bound to.
@@ -59,6 +67,9 @@ type binding [sha256.Size]byte
 
 // binding returns the same for equal changes alone.
 func (a *Asked) binding() binding {
+	if a.Request != nil {
+		return a.Request.Binding()
+	}
 	h := sha256.New()
 	number(h, uint64(a.Root), uint64(a.Grant))
 	for _, s := range []string{a.Operation, a.Path, a.To} {

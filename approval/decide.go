@@ -15,6 +15,9 @@ type Approval struct {
 	ask  *ask
 }
 
+// Verdict returns what was decided about a wish.
+func (p *Approval) Verdict() operator.Verdict { return p.ask.verdict }
+
 // ID returns the id of the request that was answered, or "" for an approval that was given with always before.
 func (p *Approval) ID() string {
 	if p.ask == nil {
@@ -49,18 +52,25 @@ func (p *Approval) Drop() {
 
 // take returns what was decided about q. Of several calls one gets the yes. d.mu is held.
 func (d *Desk) take(q *ask) (*Approval, error) {
+	switch {
+	case q.verdict.Answer == operator.Deny:
+		return nil, refusal(q.verdict.Reason)
+	case q.request != nil && q.verdict.Answer != "":
+		return &Approval{d, q}, nil
+	}
 	switch q.verdict.Answer {
 	case operator.Always:
 		return &Approval{}, nil
 	case operator.Once:
+		if q.place.operation == Read {
+			return &Approval{}, nil
+		}
 		if q.used {
 			return nil, vfs.Errorf(vfs.Conflict, "an equal change was approved once, and another call makes it; look at what is there now")
 		}
 		q.used = true
 		delete(d.bound, q.binding)
 		return &Approval{d, q}, nil
-	case operator.Deny:
-		return nil, refusal(q.verdict.Reason)
 	}
 	return nil, vfs.Errorf(vfs.AskDenied, "the request for an approval was dropped; try again")
 }
@@ -86,27 +96,41 @@ func (d *Desk) Decide(ref string, v operator.Verdict, by string) (id string, err
 	if <-q.written; q.failed != nil {
 		return "", errNoAsk
 	}
+	if err := q.suits(v); err != nil {
+		return "", err
+	}
 	if err := d.begin(q); err != nil {
 		return "", err
 	}
+	defer d.follow(q.root) // what it approves besides
 	at := time.Now()
 	s, err := q.standing(v, at)
 	if err == nil {
-		err = d.db.Write(func(tx *database.Tx) error { return d.decide(tx, q, v, by, at, s) })
+		write := d.db.Write
+		if v.Answer == operator.Deny {
+			write = d.db.Urgent // with a full disk, too
+		}
+		err = write(func(tx *database.Tx) error { return d.decide(tx, q, v, by, at, s) })
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q.deciding = false
 	if err != nil {
+		q.deciding = false
 		return "", err
 	}
-	q.verdict, q.by, q.decided = v, by, at
 	if s != nil {
+		s.by = by
 		d.standing[q.root] = append(d.standing[q.root], s)
 	}
-	close(q.over)
+	q.end(v, by, at)
 	time.AfterFunc(Holds, d.sweep)
 	return q.id.String(), nil
+}
+
+// end has the calls that wait for q go on with that decision. d.mu is held.
+func (q *ask) end(v operator.Verdict, by string, at time.Time) {
+	q.deciding, q.verdict, q.by, q.decided = false, v, by, at
+	close(q.over)
 }
 
 var errNoAsk = vfs.Errorf(vfs.NotFound, "no request for an approval has that id; asks() lists what waits")
@@ -117,7 +141,7 @@ const minRef = 6
 func (d *Desk) find(ref string) (found *ask, err error) {
 	ref = strings.ToLower(ref)
 	if len(ref) < minRef {
-		return nil, vfs.Errorf(vfs.Invalid, "a request is named by at least the first %d digits of its id", minRef)
+		return nil, vfs.Errorf(vfs.Invalid, "a request is named by at least the first %d digits of its id; asks() lists what waits", minRef)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

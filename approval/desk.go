@@ -1,10 +1,8 @@
 package approval
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +41,9 @@ func Open(ctx context.Context, db *database.DB, o Options) (*Desk, error) {
 	if err := d.load(ctx); err != nil {
 		return nil, err
 	}
+	for root := range d.standing {
+		d.follow(root) // the host may have been killed before it did
+	}
 	return d, nil
 }
 
@@ -50,7 +51,10 @@ func Open(ctx context.Context, db *database.DB, o Options) (*Desk, error) {
 type ask struct {
 	id      ID
 	binding binding
-	root    int64
+	root    int64    // 0 for a wish
+	grant   int64    // the root grant, or the share of it that asked; likewise
+	guest   string   // who holds grant, as grants lists it
+	request *Request // nil for a change
 	place   place
 	grants  []record.Holder
 	asked   time.Time
@@ -65,10 +69,11 @@ type ask struct {
 	verdict  operator.Verdict // zero if it was dropped
 	by       string
 	used     bool // the yes was taken by a call
+	ended    bool // the grant that asked has ended, and there is no row any more
 }
 
 func newAsk(a *Asked) *ask {
-	q := &ask{binding: a.binding(), root: a.Root, place: a.place(), grants: a.Grants, asked: time.Now(), written: make(chan struct{}), over: make(chan struct{})}
+	q := &ask{binding: a.binding(), root: a.Root, grant: a.Grant, guest: a.Guest, request: a.Request, place: a.place(), grants: a.Grants, asked: time.Now(), written: make(chan struct{}), over: make(chan struct{})}
 	_, _ = rand.Read(q.id[:]) // never fails
 	return q
 }
@@ -77,7 +82,7 @@ func (q *ask) pending() bool { return q.decided.IsZero() }
 
 // holds reports whether the decision about q still says something about an equal change.
 func (q *ask) holds(now time.Time) bool {
-	return !q.pending() && !q.used && now.Sub(q.decided) < Holds && q.verdict.Answer != operator.Always // that stands by itself
+	return !q.pending() && !q.used && now.Sub(q.decided) < Holds && (q.verdict.Answer != operator.Always || q.request != nil) // that stands by itself
 }
 
 // Listen says that somebody sees what waits, until stop is called.
@@ -106,7 +111,7 @@ func (d *Desk) Expect(a Asked) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, at := time.Now(), a.place()
-	if d.listens() || d.stands(a.Root, at, now) {
+	if d.listens() || d.stands(a.Root, at, now) != nil {
 		return nil
 	}
 	for _, q := range d.asks {
@@ -118,7 +123,7 @@ func (d *Desk) Expect(a Asked) error {
 }
 
 // Ask waits until somebody has decided about a, and returns the approval. While it waits, the call of ctx holds nothing; see [vfs.Aside].
-// It answers denied after a no, askDenied if nobody listens, askTimeout after [Patience], limit if too many
+// It answers denied after a no, askDenied if nobody listens or what stood has ended, askTimeout after [Patience], limit if too many
 // requests of the grant wait, and conflict for one of several equal changes that waited for one yes. The request
 // stays when ctx ends, and an equal change finds it, unless the cause is that the grant has ended.
 func (d *Desk) Ask(ctx context.Context, a Asked) (*Approval, error) {
@@ -127,8 +132,12 @@ func (d *Desk) Ask(ctx context.Context, a Asked) (*Approval, error) {
 	}
 	var got *Approval
 	var err error
-	if late := vfs.Aside(ctx, func() { got, err = d.wait(ctx, &a) }); got == nil && err == nil {
-		err = late
+	late := vfs.Aside(ctx, func() { got, err = d.wait(ctx, &a) })
+	if err == nil && late != nil {
+		if got != nil {
+			got.Drop()
+		}
+		return nil, late
 	}
 	return got, err
 }
@@ -138,8 +147,11 @@ func (d *Desk) known(a *Asked) (*Approval, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if d.stands(a.Root, a.place(), now) {
+	if d.stands(a.Root, a.place(), now) != nil {
 		return &Approval{}, nil
+	}
+	if a.Stands {
+		return nil, errOver
 	}
 	if q := d.bound[a.binding()]; q != nil && q.holds(now) {
 		return d.take(q)
@@ -149,6 +161,8 @@ func (d *Desk) known(a *Asked) (*Approval, error) {
 	}
 	return nil, nil
 }
+
+var errOver = vfs.Errorf(vfs.AskDenied, "the approval for this ended before it was done; try again")
 
 func (d *Desk) wait(ctx context.Context, a *Asked) (*Approval, error) {
 	q, err := d.join(a)
@@ -177,6 +191,7 @@ func (d *Desk) join(a *Asked) (*ask, error) {
 	d.mu.Lock()
 	if q := d.bound[a.binding()]; q != nil && (q.pending() || q.holds(time.Now())) {
 		q.waiting++
+		q.ended = false // if its grant had ended, nobody would ask
 		d.mu.Unlock()
 		if <-q.written; q.failed != nil {
 			d.leave(q)
@@ -184,7 +199,7 @@ func (d *Desk) join(a *Asked) (*ask, error) {
 		}
 		return q, nil
 	}
-	gone, err := d.room(a.Root)
+	gone, err := d.room(a)
 	if err != nil {
 		d.mu.Unlock()
 		return nil, err
@@ -197,94 +212,6 @@ func (d *Desk) join(a *Asked) (*ask, error) {
 		d.drop(q)
 	}
 	close(q.written)
+	d.follow(q.root) // it may be approved since known looked
 	return q, q.failed
-}
-
-// room makes room for one more request of a root grant: it drops the oldest that no call waits for, and returns
-// it. d.mu is held.
-func (d *Desk) room(root int64) (gone *ask, err error) {
-	pending := d.pendingOf(root)
-	if len(pending) < MaxPending {
-		return nil, nil
-	}
-	i := slices.IndexFunc(pending, func(q *ask) bool { return q.waiting == 0 && !q.deciding })
-	if i < 0 {
-		return nil, vfs.Errorf(vfs.Limit, "%d changes of this grant wait for an approval already, which is the most; wait for a decision", MaxPending)
-	}
-	d.remove(pending[i])
-	return pending[i], nil
-}
-
-// pendingOf returns what waits for a decision, the oldest first. d.mu is held.
-func (d *Desk) pendingOf(root int64) (all []*ask) {
-	for _, q := range d.asks {
-		if q.root == root && q.pending() {
-			all = append(all, q)
-		}
-	}
-	slices.SortFunc(all, func(a, b *ask) int { return cmp.Or(a.asked.Compare(b.asked), slices.Compare(a.id[:], b.id[:])) })
-	return all
-}
-
-func (d *Desk) add(q *ask) { d.asks[q.id], d.bound[q.binding] = q, q }
-
-// remove takes q out, so that nobody finds it. d.mu is held.
-func (d *Desk) remove(q *ask) {
-	delete(d.asks, q.id)
-	if d.bound[q.binding] == q {
-		delete(d.bound, q.binding)
-	}
-	if q.pending() {
-		q.decided = time.Now()
-		close(q.over)
-	}
-}
-
-func (d *Desk) drop(q *ask) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.remove(q)
-}
-
-// sweep forgets what says nothing any more.
-func (d *Desk) sweep() {
-	now := time.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range d.asks {
-		if q.pending() && q.waiting == 0 && !q.deciding && now.Sub(q.asked) >= kept || !q.pending() && now.Sub(q.decided) >= Holds {
-			d.remove(q)
-		}
-	}
-	for root, all := range d.standing {
-		all = slices.DeleteFunc(all, func(s *standing) bool { return !now.Before(s.until) })
-		if d.standing[root] = all; len(all) == 0 {
-			delete(d.standing, root)
-		}
-	}
-	d.db.Later(func(tx *database.Tx) error { return tidy(tx, now) })
-}
-
-func (d *Desk) leave(q *ask) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.waiting--
-}
-
-// abandon is for a call whose ctx has ended. If its grant has ended, nobody can make the change any more.
-func (d *Desk) abandon(ctx context.Context, q *ask) error {
-	err := context.Cause(ctx)
-	switch vfs.CodeOf(err) {
-	case vfs.Revoked, vfs.Expired:
-		d.mu.Lock()
-		alone := q.waiting == 1 && q.pending() && !q.deciding
-		if alone {
-			d.remove(q)
-		}
-		d.mu.Unlock()
-		if alone {
-			d.db.Later(func(tx *database.Tx) error { return deleteAsk(tx, q.id) })
-		}
-	}
-	return err
 }

@@ -294,7 +294,7 @@ func TestSixteen(t *testing.T) {
 		d := desk(t)
 		other := func(i int) approval.Asked {
 			a := put
-			a.Path = fmt.Sprint("project/.git/", i)
+			a.Grant, a.Guest, a.Path = 1, "agent", fmt.Sprint("project/.git/", i)
 			return a
 		}
 		ctx, cancel := context.WithCancel(t.Context())

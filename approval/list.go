@@ -66,17 +66,27 @@ func (d *Desk) Show(ctx context.Context, ref string) (a operator.Ask, err error)
 	return a, err
 }
 
-const columns = `id, subject, grant_id, op, path, to_path, why, size, asked, ifnull(decision, ''), ifnull(answer, ''), ifnull(by, ''), ifnull(decided, 0), spent IS NOT NULL`
+const columns = `id, subject, ifnull(grant_id, ifnull(result, 0)), op, path, to_path, why, ifnull(size, 0), asked, ifnull(decision, ''), ifnull(answer, ''), ifnull(by, ''), ifnull(decided, 0), spent IS NOT NULL,
+	ifnull(want, ''), ifnull(words, ''), ifnull(given, 0)`
 
 // scan reads columns and a diff.
 func scan(rows *sql.Rows) (a operator.Ask, err error) {
 	var id, path, to, why []byte
+	var want string
 	var grant, asked, decided int64
-	err = rows.Scan(&id, &a.Guest, &grant, &a.Operation, &path, &to, &why, &a.Size, &asked, &a.Answer, &a.Reason, &a.By, &decided, &a.Used, &a.Diff)
+	err = rows.Scan(&id, &a.Guest, &grant, &a.Operation, &path, &to, &why, &a.Size, &asked, &a.Answer, &a.Reason, &a.By, &decided, &a.Used, &want, &a.Words, &a.Given, &a.Diff)
 	if err != nil {
 		return a, err
 	}
-	a.ID, a.Grant, a.Path, a.To, a.Asked = hex.EncodeToString(id), grantID(grant), string(path), string(to), time.UnixMilli(asked)
+	a.ID, a.Path, a.To, a.Asked = hex.EncodeToString(id), string(path), string(to), time.UnixMilli(asked)
+	if grant != 0 {
+		a.Grant = grantID(grant)
+	}
+	if r, err := requestOf(want); err != nil {
+		return a, err
+	} else if r != nil {
+		a.Root, a.Access = r.Root, r.Access
+	}
 	if decided > 0 {
 		a.Decided = time.UnixMilli(decided)
 	}

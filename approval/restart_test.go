@@ -84,6 +84,27 @@ func TestSurvivesRestart(t *testing.T) {
 	})
 }
 
+// TestStandingOver: a change that began under an approval that has ended since asks nobody, since it was not looked at what is there.
+func TestStandingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := desk(t)
+		first := ask(t.Context(), d, put)
+		synctest.Wait()
+		decide(t, d, always)
+		check.OK(t, first.ended())
+		stood := put
+		stood.Found, stood.Stands = vfs.If{}, true
+		check.OK(t, ask(t.Context(), d, stood).ended())
+		list, err := d.Standing(t.Context())
+		check.OK(t, err)
+		check.OK(t, d.End(list[0].ID))
+		check.Is(t, "after the end", ask(t.Context(), d, stood).ended(), vfs.AskDenied)
+		if list := pending(t, d); len(list) != 0 {
+			t.Errorf("%+v wait", list)
+		}
+	})
+}
+
 // TestVerdicts: a decision that means nothing is refused, and the request waits on.
 func TestVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,8 +1,10 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +40,9 @@ func (d *Desk) insert(a *Asked, q, gone *ask) error {
 		if err := d.note(tx, e); err != nil {
 			return err
 		}
+		if a.Request != nil {
+			return insertRequest(tx, a, q)
+		}
 		_, err := tx.Exec(`INSERT INTO asks(id, binding, kind, grant_id, share_id, subject, op, path, to_path, found, found_to, digest, size, exec, why, diff, asked)
 			VALUES(?, ?, 'change', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			q.id[:], q.binding[:], a.Root, a.Grant, a.Guest, a.Operation, []byte(a.Path), []byte(a.To), found(a.Found), found(a.FoundTo),
@@ -48,7 +53,11 @@ func (d *Desk) insert(a *Asked, q, gone *ask) error {
 
 // entry returns what the record says about q.
 func (q *ask) entry(k record.Kind) record.Entry {
-	return record.Entry{Kind: k, Grants: q.grants, Op: q.place.operation, Path: record.Path(q.place.path), To: record.Path(q.place.to), Ask: q.id.String()}
+	e := record.Entry{Kind: k, Grants: q.grants, Op: q.place.operation, Path: record.Path(q.place.path), To: record.Path(q.place.to), Ask: q.id.String()}
+	if r := q.request; r != nil {
+		e.Subject, e.Rights = string(r.Subject), r.Access.String()
+	}
+	return e
 }
 
 // note writes e to the record, if there is one.
@@ -86,8 +95,11 @@ func (d *Desk) decide(tx *database.Tx, q *ask, v operator.Verdict, by string, at
 	id := q.id
 	e := q.entry(record.Decided)
 	e.Answer, e.By, e.Said = string(v.Answer), by, v.Reason
+	if given := q.given(v); given != 0 {
+		e.Rights = given.String()
+	}
 	var root int64
-	err := tx.Row(`SELECT grant_id FROM asks WHERE id = ? AND decision IS NULL`, id[:]).Scan(&root)
+	err := tx.Row(`SELECT ifnull(grant_id, 0) FROM asks WHERE id = ? AND decision IS NULL`, id[:]).Scan(&root)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errNoAsk
 	}
@@ -111,7 +123,8 @@ func (d *Desk) decide(tx *database.Tx, q *ask, v operator.Verdict, by string, at
 	if err := d.note(tx, e); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`UPDATE asks SET decision = ?, answer = ?, by = ?, decided = ? WHERE id = ?`, string(v.Answer), v.Reason, by, at.UnixMilli(), id[:])
+	_, err = tx.Exec(`UPDATE asks SET decision = ?, answer = ?, by = ?, decided = ?, given = ?, lasts = ? WHERE id = ?`,
+		string(v.Answer), v.Reason, by, at.UnixMilli(), q.given(v), v.For.Milliseconds(), id[:])
 	return err
 }
 
@@ -137,7 +150,7 @@ func tidy(tx *database.Tx, now time.Time) error {
 // load reads what waits and what still holds.
 func (d *Desk) load(ctx context.Context) error {
 	now := time.Now()
-	if err := d.db.Write(func(tx *database.Tx) error { return tidy(tx, now) }); err != nil {
+	if err := d.db.Write(func(tx *database.Tx) error { return tidy(tx, now) }); err != nil && vfs.CodeOf(err) != vfs.Busy { // the disk may be full, and what is over is left out below
 		return err
 	}
 	return d.db.Read(ctx, func(r *database.Rows) error {
@@ -149,8 +162,9 @@ func (d *Desk) load(ctx context.Context) error {
 }
 
 func (d *Desk) loadAsks(r *database.Rows, now time.Time) error {
-	rows, err := r.Query(`SELECT id, binding, grant_id, share_id, subject, op, path, to_path, asked, ifnull(decision, ''), ifnull(answer, ''), ifnull(by, ''), ifnull(decided, 0) FROM asks
-		WHERE kind = 'change' AND (decision IS NULL OR decided > ? AND spent IS NULL AND decision != 'always')`, now.Add(-Holds).UnixMilli())
+	rows, err := r.Query(`SELECT id, binding, ifnull(grant_id, 0), ifnull(share_id, 0), subject, op, path, to_path, asked, ifnull(decision, ''), ifnull(answer, ''), ifnull(by, ''), ifnull(decided, 0),
+		ifnull(want, ''), ifnull(given, 0), ifnull(lasts, 0) FROM asks
+		WHERE kind IN ('change', 'request') AND (decision IS NULL OR decided > ? AND (kind = 'request' OR spent IS NULL AND decision != 'always'))`, now.Add(-Holds).UnixMilli())
 	if err != nil {
 		return err
 	}
@@ -158,16 +172,23 @@ func (d *Desk) loadAsks(r *database.Rows, now time.Time) error {
 	for rows.Next() {
 		q := newAsk(&Asked{})
 		var id, bound, path, to []byte
-		var asked, decided, share int64
-		var guest string
-		if err := rows.Scan(&id, &bound, &q.root, &share, &guest, &q.place.operation, &path, &to, &asked, &q.verdict.Answer, &q.verdict.Reason, &q.by, &decided); err != nil {
+		var asked, decided, lasts int64
+		var want string
+		if err := rows.Scan(&id, &bound, &q.root, &q.grant, &q.guest, &q.place.operation, &path, &to, &asked, &q.verdict.Answer, &q.verdict.Reason, &q.by, &decided,
+			&want, &q.verdict.Rights, &lasts); err != nil {
+			return err
+		}
+		q.verdict.For = time.Duration(lasts) * time.Millisecond
+		if q.request, err = requestOf(want); err != nil {
 			return err
 		}
 		if len(id) != len(q.id) || len(bound) != len(q.binding) {
 			return vfs.Errorf(vfs.Corrupt, "a request for an approval has an id of %d bytes", len(id))
 		}
 		q.id, q.binding, q.place.path, q.place.to = ID(id), binding(bound), string(path), string(to)
-		q.grants = []record.Holder{{ID: grantID(share), Name: guest}}
+		if q.request == nil {
+			q.grants = []record.Holder{{ID: grantID(q.grant), Name: q.guest}}
+		}
 		q.asked = time.UnixMilli(asked)
 		close(q.written)
 		if decided > 0 {
@@ -194,7 +215,7 @@ func (s *standing) rule(root int64) rule {
 
 // eachStanding calls f for every standing approval that holds, with the request that it answered.
 func eachStanding(r *database.Rows, now time.Time, f func(root int64, s *standing, ask []byte)) error {
-	rows, err := r.Query(`SELECT id, rule, ask, until FROM rules WHERE ask IS NOT NULL AND ended IS NULL AND until > ? ORDER BY id`, now.UnixMilli())
+	rows, err := r.Query(`SELECT id, rule, ask, until, ifnull((SELECT by FROM asks WHERE asks.id = rules.ask), '') FROM rules WHERE ask IS NOT NULL AND ended IS NULL AND until > ? ORDER BY id`, now.UnixMilli())
 	if err != nil {
 		return err
 	}
@@ -202,12 +223,13 @@ func eachStanding(r *database.Rows, now time.Time, f func(root int64, s *standin
 	for rows.Next() {
 		var id, until int64
 		var text, ask []byte
+		var by string
 		var of rule
-		if err := rows.Scan(&id, &text, &ask, &until); err != nil {
+		if err := rows.Scan(&id, &text, &ask, &until, &by); err != nil {
 			return err
 		}
 		err := json.Unmarshal(text, &of)
-		s := &standing{id: id, place: place{of.Operation, string(of.Path), string(of.To)}, text: of.Pattern, until: time.UnixMilli(until)}
+		s := &standing{id: id, place: place{of.Operation, string(of.Path), string(of.To)}, text: of.Pattern, until: time.UnixMilli(until), by: by}
 		if err == nil {
 			err = s.compile()
 		}
@@ -226,9 +248,27 @@ func end(tx *database.Tx, id int64, at time.Time) error {
 		return err
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 0 {
-		return vfs.Errorf(vfs.NotFound, "no approval has that number; it may have ended")
+		return vfs.Errorf(vfs.NotFound, "no approval with that number holds; approvals() lists those that do")
 	}
 	return nil
+}
+
+// noteEnd adds to the record that the approval with that number was ended. It has ended, whatever is wrong with the record.
+func (d *Desk) noteEnd(tx *database.Tx, id int64) {
+	var text, ask []byte
+	var share int64
+	var of rule
+	e := record.Entry{Kind: record.Decided, Answer: "ended", Grants: make([]record.Holder, 1)}
+	err := tx.Row(`SELECT r.rule, r.ask, ifnull(a.share_id, 0), ifnull(a.subject, '') FROM rules r LEFT JOIN asks a ON a.id = r.ask WHERE r.id = ?`, id).Scan(&text, &ask, &share, &e.Grants[0].Name)
+	if err == nil {
+		err = json.Unmarshal(text, &of)
+	}
+	if err != nil {
+		return
+	}
+	e.Grants[0].ID, e.Ask = grantID(cmp.Or(share, of.Grant)), hex.EncodeToString(ask)
+	e.Op, e.Path, e.To = of.Operation, record.Path(of.Path), record.Path(of.To)
+	_ = d.note(tx, e)
 }
 
 // grantID is the id of a grant as grants lists it.

@@ -24,11 +24,12 @@ type standing struct {
 	pattern *search.Pattern // in place of the path and where it goes; may be nil
 	text    string          // of pattern
 	until   time.Time
+	by      string // who gave it
 }
 
 // standing returns what v approves from now on, or nil.
 func (q *ask) standing(v operator.Verdict, now time.Time) (*standing, error) {
-	if v.Answer != operator.Always {
+	if v.Answer != operator.Always || q.request != nil {
 		return nil, nil
 	}
 	if v.For == 0 {
@@ -59,14 +60,24 @@ func (s *standing) covers(at place) bool {
 	return s.operation == at.operation && s.pattern.Match(at.path) && (at.to == "" || s.pattern.Match(at.to))
 }
 
-// stands reports whether changes at that place are approved for now. d.mu is held.
-func (d *Desk) stands(root int64, at place, now time.Time) bool {
+// stands returns what approves changes at that place for now, or nil. Of several it is the last to end. d.mu is held.
+func (d *Desk) stands(root int64, at place, now time.Time) (last *standing) {
 	for _, s := range d.standing[root] {
-		if now.Before(s.until) && s.covers(at) {
-			return true
+		if now.Before(s.until) && s.covers(at) && (last == nil || s.until.After(last.until)) {
+			last = s
 		}
 	}
-	return false
+	return last
+}
+
+// Stands reports whether a change of a's operation and place through its root grant is approved for now, and until when.
+func (d *Desk) Stands(a Asked) (until time.Time, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.stands(a.Root, a.place(), time.Now()); s != nil {
+		return s.until, true
+	}
+	return time.Time{}, false
 }
 
 // Standing lists the approvals that were given with always and hold now, the oldest first.
@@ -81,12 +92,18 @@ func (d *Desk) Standing(ctx context.Context) (list []operator.Standing, err erro
 	return list, err
 }
 
-// End ends one of Standing. It holds no more when End returns, and it is written that it has ended.
+// End ends one of Standing. It holds no more when End returns, and it is written that it has ended, with a full disk too.
 func (d *Desk) End(id int64) error {
 	d.mu.Lock()
 	for root, all := range d.standing {
 		d.standing[root] = slices.DeleteFunc(all, func(s *standing) bool { return s.id == id })
 	}
 	d.mu.Unlock()
-	return d.db.Write(func(tx *database.Tx) error { return end(tx, id, time.Now()) })
+	return d.db.Urgent(func(tx *database.Tx) error {
+		if err := end(tx, id, time.Now()); err != nil {
+			return err
+		}
+		d.noteEnd(tx, id)
+		return nil
+	})
 }

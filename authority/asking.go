@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"capd/approval"
+	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 var errNoDesk = vfs.Errorf(vfs.AskDenied, "this needs an approval, and nobody can be asked here")
@@ -29,18 +31,54 @@ func (c *change) Asks(why string) error {
 	return c.host.asks.Expect(a)
 }
 
+// Stands implements [vfs.Change].
+func (c *change) Stands() bool { return c.host.stands(c.op) }
+
+// stands reports whether an approval that was given with always covers op.
+func (h *Host) stands(op membrane.Op) bool {
+	a, err := (&change{host: h, op: op}).asked()
+	if h.asks == nil || err != nil {
+		return false
+	}
+	_, ok := h.asks.Stands(a)
+	return ok
+}
+
 // asked returns what is known about a change before anything is staged.
-func (c *change) asked() (a approval.Asked, err error) {
-	holders := c.host.lineage(c.op.By())
+func (c *change) asked() (approval.Asked, error) {
+	a, err := c.host.askedBy(c.op.By())
+	a.Operation, a.Path, a.To, a.Why = c.op.Kind.String(), c.op.Path, c.op.To, c.why
+	return a, err
+}
+
+// askedBy returns who asks through the capability with the meter by.
+func (h *Host) askedBy(by *meter.Meter) (a approval.Asked, err error) {
+	holders := h.lineage(by)
 	if len(holders) == 0 {
 		return a, errNoDesk // it is no guest's
 	}
-	a = approval.Asked{
-		Guest: holders[0].Name, Grants: holders, Operation: c.op.Kind.String(), Path: c.op.Path, To: c.op.To, Why: c.why,
-	}
+	a = approval.Asked{Guest: holders[0].Name, Grants: holders}
 	a.Grant, _ = strconv.ParseInt(strings.TrimPrefix(holders[0].ID, "g"), 10, 64)
 	a.Root, _ = strconv.ParseInt(strings.TrimPrefix(holders[len(holders)-1].ID, "g"), 10, 64)
 	return a, nil
+}
+
+// askRead waits for the approval of a read. It implements membrane.Guard.AskRead.
+func (h *Host) askRead(ctx context.Context, r membrane.AskedRead) error {
+	a, err := h.askedBy(r.By)
+	if err != nil {
+		return err
+	}
+	a.Operation, a.Path, a.Why = approval.Read, r.Path, []string{r.Why}
+	if r.Version.IsZero() {
+		return h.asks.Expect(a)
+	}
+	a.Found, a.Size = vfs.If{Is: r.Version}, r.Size
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer r.OnRevoke(cancel)()
+	_, err = h.asks.Ask(waiting, a)
+	return err
 }
 
 // approved waits for the approval of a change that needs one. If the change cannot be made anyway, nobody is asked. id is that of the
@@ -67,7 +105,7 @@ func (c *change) wait(ctx context.Context, s vfs.Staged) (*approval.Approval, er
 	if err != nil {
 		return nil, err
 	}
-	a.Found, a.FoundTo, a.Exec = s.Bound.Found, s.Bound.FoundTo, s.Bound.Exec
+	a.Found, a.FoundTo, a.Exec, a.Stands = s.Bound.Found, s.Bound.FoundTo, s.Bound.Exec, s.Bound.Stands
 	a.Digest, a.Size = toWrite(s)
 	a.Diff = func() string { return c.shown(ctx, s) }
 	waiting, cancel := context.WithCancelCause(ctx)
@@ -87,6 +125,9 @@ func (c *change) wait(ctx context.Context, s vfs.Staged) (*approval.Approval, er
 // toWrite returns the digest and the size of what a change writes: of the whole file, or of what is written in place and where.
 func toWrite(s vfs.Staged) (vfs.Version, int64) {
 	b := s.Bound
+	if b.Parts != nil {
+		return bindingOf(b.Parts), 0
+	}
 	if s.Content != nil {
 		return s.Content.Version(), s.Content.Size()
 	}

@@ -3,7 +3,8 @@
 // are there after a restart, with what was set and what was revoked.
 //
 // A grant that somebody uses is resident: its node, its gate and its meter are in memory. Any
-// other grant is only a row, and becomes resident when its locator is restored.
+// other grant is only a row, and becomes resident when its locator is restored. Of those that nobody
+// holds any more the host keeps [MaxResident].
 package authority
 
 import (
@@ -18,6 +19,7 @@ import (
 
 	"capd/approval"
 	"capd/database"
+	"capd/hook"
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
@@ -32,10 +34,12 @@ type Host struct {
 	root     vfs.Dir
 	bulkhead *membrane.Bulkhead // of root, unless root is composed of mounts
 	meters   *meter.Host
-	limits   meter.Limits
+	limits   meter.Limits // mu guards it
 	places   Places
-	roots    *policy.Roots
+	roots    atomic.Pointer[policy.Roots]
 	left     func()
+	scope    func(context.Context, operator.Subject, string, int64) error
+	acts     func(context.Context, record.Numbered) (record.Result, bool)
 	granting sync.RWMutex // held for reading while a grant is made
 	policy   *policy.Book // nil for none
 	since    time.Time
@@ -45,17 +49,33 @@ type Host struct {
 	mine   bool           // db is closed with the host
 	record *record.Log    // nil: nothing is recorded
 	asks   *approval.Desk // nil: nobody is asked
+	hooks  *hook.Chain    // nil for none
 	spans  spans
+
+	digests digests
+	denials denials
+	reads   reads
 
 	ticker *time.Timer  // nil while no grant can expire; mu guards it
 	marked atomic.Int64 // when the time was kept
+
+	secrets   secrets
+	evictor   evictor
+	quotas    quotas
+	withdrawn withdrawn
+	unready   error // why it cannot be served yet
 
 	settings sync.Mutex // held to change a grant's settings, and to make one resident with those it has
 
 	mu        sync.Mutex // every guest needs it, so it is held only for a few steps, however many grants there are
 	residents residents
 	loading   map[int64]*load
-	closed    bool // no grant becomes resident any more; mu guards it
+	back      map[int64]bool // the root grants that are held back; see HoldBack
+	closed    bool           // no grant becomes resident any more; mu guards it
+
+	invited   invitations
+	manifests atomic.Pointer[manifests] // nil before the first Reconcile
+	wishing   keyed                     // held for a wish while it is granted
 
 	burials burials
 	forgets forgetter
@@ -76,6 +96,8 @@ type Options struct {
 	Clock *membrane.Clock
 	// Asks is where changes wait that need an approval. Without it they are refused.
 	Asks *approval.Desk
+	// Hooks are asked before guests' changes. Nil is none.
+	Hooks *hook.Chain
 	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
 	Places Places
 	// Roots bound what is granted. Nil is none.
@@ -84,6 +106,12 @@ type Options struct {
 	Policy *policy.Book
 	// Ended is called when a grant that is no share has ended, before the call that ended it answers. It may be nil.
 	Ended func()
+	// Scope mounts what a subject gets of a workspace, before it is granted: a draft, or with a directory that the subject keeps for
+	// itself, of at most scratch bytes unless that is 0. path is as [operator.Root.ScopeOf] returns it. It may be nil if there are no
+	// roots.
+	Scope func(ctx context.Context, subject operator.Subject, path string, scratch int64) error
+	// Acts finds out how what an operator did ended, for Settle. ok is false for the change of a guest. Nil knows of none.
+	Acts func(ctx context.Context, of record.Numbered) (r record.Result, ok bool)
 }
 
 // Places says what paths lead to, so that after a restart no grant leads to another store.
@@ -92,7 +120,7 @@ type Places interface {
 	Mounted(path string) map[string]string
 	// Remains reports whether a grant on path still reaches the stores that it reached when Mounted returned then.
 	Remains(path string, then map[string]string) bool
-	// Lasting reports whether what is stored at path outlives the process.
+	// Lasting reports whether what is stored at path outlives the process. It must not wait.
 	Lasting(path string) bool
 }
 
@@ -110,19 +138,26 @@ func Open(tree vfs.Dir, o Options) *Host {
 		o.Meters = meter.NewHost(nil)
 	}
 	h := &Host{
-		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, roots: o.Roots, policy: o.Policy, left: o.Ended, since: time.Now(),
-		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, asks: o.Asks, loading: map[int64]*load{},
+		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, policy: o.Policy, left: o.Ended, scope: o.Scope, acts: o.Acts, since: time.Now(),
+		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, asks: o.Asks, hooks: o.Hooks, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}
-	if h.roots == nil {
-		h.roots = &policy.Roots{}
+	if o.Roots == nil {
+		o.Roots = &policy.Roots{}
 	}
+	h.roots.Store(o.Roots)
 	h.forgets.most = MaxGone
 	if h.mine {
 		h.db = database.Memory()
 	}
 	h.burials.done.L = &h.burials.mu
+	h.beginReads()
+	h.spans.ended = h.spanEnded
 	h.remember()
+	h.evictor.most = MaxResident
+	h.secrets.load(h.db)
+	h.countStored()
+	h.unready = h.takeAside()
 	return h
 }
 
@@ -137,7 +172,18 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (op
 }
 
 // GrantOn is Grant on terms.
-func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (given operator.Grant, secret [locator.SecretSize]byte, err error) {
+func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (operator.Grant, [locator.SecretSize]byte, error) {
+	return h.grantOn(ctx, guest, path, t, granting{})
+}
+
+// granting is what is done beside a grant that is made. Each may be nil.
+type granting struct {
+	fits  func(vfs.Node) error             // may refuse what is there
+	check func(*database.Tx) error         // may refuse, in the transaction that adds the row, before it changes anything
+	also  func(*database.Tx, *grant) error // writes more, in that transaction, when the grant has its id
+}
+
+func (h *Host) grantOn(ctx context.Context, guest, path string, t operator.Terms, with granting) (given operator.Grant, secret [locator.SecretSize]byte, err error) {
 	h.granting.RLock()
 	defer h.granting.RUnlock()
 	on, err := h.ground(ctx, guest, path, t)
@@ -145,6 +191,11 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 		return given, secret, err
 	}
 	defer on.release()
+	if with.fits != nil {
+		if err := with.fits(on.node); err != nil {
+			return given, secret, vfs.At(on.path, err)
+		}
+	}
 	secret = locator.NewSecret()
 	r := row{name: on.subject.Name(), subject: on.subject, digest: digestOf(secret[:]), root: on.root, rights: on.rights, source: cmp.Or(t.Source, operator.ByOperator), uses: anyUses, limits: t.Limits, since: h.clock.Now()}
 	if err := h.limitTime(&r, t); err != nil {
@@ -157,12 +208,14 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	if err != nil {
 		return given, secret, vfs.At(on.path, err)
 	}
-	if err := h.admit(g, func(*database.Tx) error { return nil }); err != nil {
+	if err := h.admit(g, with); err != nil {
 		return given, secret, err
 	}
 	if r.timed() {
 		h.tickOn()
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.now(g), secret, nil
 }
 

@@ -41,7 +41,7 @@ func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (
 func TestGrants(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", true)
-	if g != (operator.Grant{Guest: "agent", Subject: "agent-run:agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Rights: membrane.AllRights &^ membrane.ChangeRights}) {
+	if g != (operator.Grant{Guest: "agent", Subject: "agent-run:agent", Source: operator.ByOperator, ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Rights: membrane.AllRights &^ membrane.ChangeRights}) {
 		t.Errorf("granted %+v", g)
 	}
 	n, _, err := h.Restore(t.Context(), secret)

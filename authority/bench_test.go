@@ -2,10 +2,16 @@ package authority_test
 
 import (
 	"fmt"
+	"io"
 	"testing"
 
 	"capd/authority"
+	"capd/database"
 	"capd/meter"
+	"capd/record"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // What one guest does costs the same however many grants there are. Each of these
@@ -54,5 +60,36 @@ func fill(b *testing.B, h *authority.Host, guest string) {
 		_, ctl, err := h.Share(b.Context(), n)
 		ok(b, err)
 		ctl.Release()
+	}
+}
+
+// BenchmarkReadByPath reads a small file by its path, on a host that counts what is read and on one that does not.
+func BenchmarkReadByPath(b *testing.B) {
+	_, d := check.Store(b, vfstest.Tree{"a/b/c/f": {Data: "content"}})
+	for _, counts := range []bool{false, true} {
+		o := authority.Options{DB: database.Memory()}
+		defer o.DB.Close()
+		if counts {
+			log, err := record.Open(o.DB, record.Options{})
+			ok(b, err)
+			defer log.Close()
+			o.Record = log
+		}
+		h := authority.Open(d, o)
+		_, secret := grant(b, h, "agent", "", false)
+		n, _, err := h.Restore(b.Context(), secret)
+		ok(b, err)
+		b.Run(fmt.Sprint("counted=", counts), func(b *testing.B) {
+			b.ReportAllocs()
+			buf := make([]byte, 16)
+			for b.Loop() {
+				f, err := vfs.Walk(b.Context(), n.(vfs.Dir), "a/b/c/f")
+				ok(b, err)
+				if _, err := f.(vfs.File).ReadAt(b.Context(), buf, 0); err != io.EOF {
+					b.Fatal(err)
+				}
+				f.Close()
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 
@@ -56,6 +57,9 @@ func (h *Host) bury(g *grant, closing func()) {
 	last := !g.buried
 	g.buried = true
 	h.residents.remove(g)
+	if last && g.end() == nil {
+		h.leaves(g)
+	}
 	h.mu.Unlock()
 	if last {
 		g.control.Release()
@@ -96,6 +100,32 @@ func (b *burials) Wait() {
 	}
 }
 
+// Decided waits until no change of a guest is under way that rules have decided which were exchanged since. It answers busy for
+// changes that do not end; see [membrane.Gate.Decided].
+func (h *Host) Decided() error {
+	all := h.tops()
+	errs := make([]error, len(all))
+	var ends sync.WaitGroup
+	for i, g := range all {
+		ends.Go(func() { errs[i] = g.control.Decided() })
+	}
+	ends.Wait()
+	return cmp.Or(errs...)
+}
+
+// tops returns the resident grants that are no shares.
+func (h *Host) tops() (all []*grant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.residents.byID.Scan(func(_ int64, g *grant) bool {
+		if g.parent == nil {
+			all = append(all, g)
+		}
+		return true
+	})
+	return all
+}
+
 // Close ends every use of every grant and closes the tree. The grants are not revoked. Afterwards Grant answers stale.
 func (h *Host) Close() error {
 	var all []*grant
@@ -115,6 +145,9 @@ func (h *Host) Close() error {
 	ends.Wait()
 	h.burials.Wait()
 	h.spans.closeAll()
+	h.closeDigests()
+	h.closeDenials()
+	h.closeReads()
 	errs[len(all)] = h.root.Close()
 	if h.mine {
 		errs[len(all)+1] = h.db.Close()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"capd/authority"
@@ -12,6 +13,7 @@ import (
 	"capd/database"
 	"capd/meter"
 	"capd/operator"
+	"capd/record"
 	"capd/state"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -25,6 +27,12 @@ type lasting struct {
 	state state.Dir
 	db    *database.DB
 	clock *membrane.Clock // nil for the system's
+
+	places authority.Places // nil for none
+
+	gone    atomic.Int64 // how often Options.Ended was called
+	records bool         // whether it keeps a record
+	log     *record.Log
 }
 
 func newLasting(t *testing.T) *lasting {
@@ -42,12 +50,21 @@ func (h *lasting) start() {
 	ok(h.t, err)
 	h.db, err = database.Open(h.state, database.Options{Logf: h.t.Logf})
 	ok(h.t, err)
-	h.Host = authority.Open(store.Root(), authority.Options{DB: h.db, Clock: h.clock})
+	if h.records {
+		key, err := h.state.RecordKey()
+		ok(h.t, err)
+		h.log, err = record.Open(h.db, record.Options{Key: key, Logf: h.t.Logf})
+		ok(h.t, err)
+	}
+	h.Host = authority.Open(store.Root(), authority.Options{DB: h.db, Clock: h.clock, Record: h.log, Places: h.places, Ended: func() { h.gone.Add(1) }})
 }
 
 func (h *lasting) end() {
 	h.t.Helper()
 	ok(h.t, h.Close())
+	if h.log != nil {
+		ok(h.t, h.log.Close())
+	}
 	ok(h.t, h.db.Close())
 }
 

@@ -37,9 +37,11 @@ func (h *Host) limitTime(r *row, t operator.Terms) error {
 		r.uses = t.Uses
 	}
 	if t.Expires > 0 {
-		r.expires = h.clock.Now() + max(t.Expires.Milliseconds(), 1)
+		r.expires = r.since + max(t.Expires.Milliseconds(), 1)
 	}
-	r.unused = t.Unused.Milliseconds()
+	if t.Unused > 0 {
+		r.unused = max(t.Unused.Milliseconds(), 1)
+	}
 	return nil
 }
 
@@ -91,6 +93,7 @@ func (h *Host) tickOn() {
 func (h *Host) tick() {
 	now := h.clock.Now()
 	h.expireResidents(now)
+	h.invited.expire(now)
 	_ = h.expireRows(now) // the next tick tries again
 	if now-h.marked.Load() >= markEach.Milliseconds() {
 		h.marked.Store(now)

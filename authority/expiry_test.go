@@ -157,3 +157,26 @@ func TestTermsOfTime(t *testing.T) {
 		t.Errorf("it is described as %+v", g)
 	}
 }
+
+// TestEndedByTime: who waits for grants to end, as for what to remove, hears of those that expire, in use or not, and of those
+// that expired while no host ran.
+func TestEndedByTime(t *testing.T) {
+	for what, how := range map[string]func(h *lasting, secret []byte){
+		"in use":     func(h *lasting, secret []byte) { h.dir(secret) },
+		"not in use": func(*lasting, []byte) {},
+		"a restart":  func(h *lasting, _ []byte) { h.restart() },
+	} {
+		for _, terms := range []operator.Terms{{Expires: time.Hour}, {Unused: time.Hour}} {
+			h, w := newTimed(t)
+			secret := h.grant("visitor", "a", terms)
+			how(h, secret)
+			w.advance(2 * time.Hour)
+			h.gone.Store(0)
+			h.Tick() // ends who is in use
+			h.Tick()
+			if h.states(what, operator.Expired); h.gone.Load() != 1 {
+				t.Errorf("%s, %+v: told %d times", what, terms, h.gone.Load())
+			}
+		}
+	}
+}

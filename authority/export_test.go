@@ -26,6 +26,9 @@ func (h *Host) Residents() (ids, digests, meters int) {
 	return r.byID.Len(), len(r.byDigest), len(r.byMeter)
 }
 
+// KeepResident has h keep about n grants resident that nobody holds.
+func (h *Host) KeepResident(n int) { h.evictor.most = n }
+
 // Quieten has spans of h end after that long without a write.
 func Quieten(h *Host, d time.Duration) {
 	h.spans.mu.Lock()

@@ -14,10 +14,12 @@ import (
 
 // grant is a resident grant or share.
 type grant struct {
-	row
+	row            // Host.mu guards expires, unused and uses
 	parent  *grant // of a share
 	control *membrane.Control
 	meter   *meter.Meter // in which its use counts
+	between bool         // of a share: it was shared from behind a gate below its parent's
+	own     int          // references to the gate that the host has
 	giver   *meter.Meter // of a share: the meter from which it was shared, where it counts as one share
 	given   atomic.Bool  // it does not count there any more
 
@@ -25,6 +27,8 @@ type grant struct {
 	node    vfs.Node // what the locator restores; nil once it has ended or its tree was unmounted
 	unwatch func()
 	buried  bool
+	evicted bool  // it was let go, and did not end
+	loaded  int64 // when it became resident
 	seen    int64 // when it was last used, in milliseconds since 1970; 0: not since it became resident
 	kept    int64 // when that was last kept
 }
@@ -35,7 +39,7 @@ func (g *grant) shared() bool { return g.parent != nil }
 // end returns what every call through g answers once g was revoked or has expired. Before that it returns nil.
 func (g *grant) end() error { return g.control.Ended() }
 
-// now returns g as it is now.
+// now returns g as it is now. The caller holds h.mu.
 func (h *Host) now(g *grant) operator.Grant {
 	out := g.described()
 	if g.control.Locked() {
@@ -57,7 +61,7 @@ func stateOf(err error) operator.State {
 
 // described returns what the row alone says.
 func (r *row) described() operator.Grant {
-	out := operator.Grant{Guest: r.name, Subject: r.subject, ID: idText(r.id), Path: r.path, Mode: operator.ModeOf(r.rights), Rights: r.rights, Root: r.root, State: operator.Active}
+	out := operator.Grant{Guest: r.name, Subject: r.subject, ID: idText(r.id), Path: r.path, Mode: operator.ModeOf(r.rights), Rights: r.rights, Root: r.root, Source: r.source, State: operator.Active}
 	if r.parent != 0 {
 		out.Parent = idText(r.parent)
 	}

@@ -26,10 +26,11 @@ func (h *Host) ground(ctx context.Context, guest, path string, t operator.Terms)
 	if g.subject, err = operator.ParseSubject(guest); err != nil {
 		return g, err
 	}
-	w := policy.Wanted{Subject: g.subject, Root: t.Root, Path: path, Rights: t.Rights, Beyond: t.BeyondDefault}
-	at, own, err := h.roots.Find(w)
+	w := inRoots(g.subject, path, t)
+	roots := h.roots.Load()
+	at, own, err := roots.Find(w)
 	if err == nil && own != "" {
-		err = h.makeOwn(ctx, own)
+		err = h.makeOwn(ctx, g.subject, own, t.Scratch)
 	}
 	if err == nil {
 		g.node, g.release, err = h.walk(ctx, g.subject, at)
@@ -39,7 +40,7 @@ func (h *Host) ground(ctx context.Context, guest, path string, t operator.Terms)
 	}
 	place, _ := membrane.PlaceOf(g.node)
 	g.path = place.Path
-	if t.Rights, g.root, err = h.roots.Admit(w, g.path); err == nil {
+	if t.Rights, g.root, err = roots.Admit(w, g.path); err == nil {
 		g.rights, err = t.Keep()
 	}
 	if err != nil {
@@ -49,8 +50,16 @@ func (h *Host) ground(ctx context.Context, guest, path string, t operator.Terms)
 	return g, nil
 }
 
-// makeOwn makes the directory at path, unless something is there.
-func (h *Host) makeOwn(ctx context.Context, path string) error {
+// inRoots returns what the roots are asked about a grant of path to subject on t.
+func inRoots(subject operator.Subject, path string, t operator.Terms) policy.Wanted {
+	return policy.Wanted{Subject: subject, Root: t.Root, Path: path, Rights: t.Rights, Beyond: t.BeyondDefault, Scratch: t.Scratch != 0}
+}
+
+// makeOwn makes the directory at path, which is subject's own, unless something is there.
+func (h *Host) makeOwn(ctx context.Context, subject operator.Subject, path string, scratch int64) error {
+	if operator.InScopes(path) {
+		return h.scope(ctx, subject, path, scratch)
+	}
 	names, err := vfs.SplitPath(path)
 	if err != nil {
 		return err
@@ -75,8 +84,37 @@ func (h *Host) makeOwn(ctx context.Context, path string) error {
 	return err
 }
 
-// Roots returns the roots of the tree, in the order of their declaration.
-func (h *Host) Roots() []operator.Root { return h.roots.All() }
+// Held calls do with the paths of the live grants, shares not counted, below path. Nothing is granted meanwhile.
+func (h *Host) Held(ctx context.Context, path string, do func(paths []string) error) error {
+	h.granting.Lock()
+	defer h.granting.Unlock()
+	paths, err := HeldIn(ctx, h.db, path)
+	if err != nil {
+		return err
+	}
+	return do(paths)
+}
+
+// HeldIn returns the paths of the live grants in db, shares not counted, below path.
+func HeldIn(ctx context.Context, db *database.DB, path string) (paths []string, err error) {
+	err = db.Read(ctx, func(rows *database.Rows) error {
+		paths = nil
+		found, err := rows.Query("SELECT DISTINCT path FROM grants WHERE parent IS NULL AND ended IS NULL AND path>=? AND path<?", []byte(path+"/"), []byte(path+"0"))
+		if err != nil {
+			return err
+		}
+		defer found.Close()
+		for found.Next() {
+			var p []byte
+			if err := found.Scan(&p); err != nil {
+				return err
+			}
+			paths = append(paths, string(p))
+		}
+		return found.Err()
+	})
+	return paths, err
+}
 
 // Unheld calls take with the subjects that had grants in the root with that id and have none
 // any more. Nothing is granted meanwhile.

@@ -11,23 +11,60 @@ import (
 )
 
 // keeper returns the guard that writes every change of guests to the record: what is about to be changed before it shows,
-// and then how it ended. A change that needs an approval waits for it before. Without a record and approvals it does nothing.
+// and then how it ended. A change that concerns hooks, or that needs an approval, waits for them before. Calls that are
+// refused, and reads, are counted. Without a record, approvals and hooks, and if nothing is kept, it does nothing.
 func (h *Host) keeper() membrane.Guard {
-	if h.record == nil && h.asks == nil {
+	if h.record == nil && h.asks == nil && h.hooks == nil && h.mine {
 		return membrane.Guard{}
 	}
-	return membrane.Guard{Around: h.keep, Changes: true}
+	g := membrane.Guard{Around: h.keep, Changes: true, Denied: h.denied, Staged: h.staged}
+	if h.record != nil {
+		g.Reads, g.Rested = &h.reads.Reads, h.spans.rest
+	}
+	if h.asks != nil {
+		g.AskRead, g.Stands = h.askRead, h.stands
+	}
+	return g
+}
+
+// Own returns the guard that writes to the record what the host itself changes in the tree.
+func (h *Host) Own() membrane.Guard {
+	if h.record == nil {
+		return membrane.Guard{}
+	}
+	return membrane.Guard{Around: h.keepOwn, Changes: true}
+}
+
+// keepOwn is keep for a change of the host's own, about which no hook is asked. A part of a change that is recorded as one is not
+// recorded again.
+func (h *Host) keepOwn(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+	call := vfs.CallOf(ctx)
+	if op.Batch == membrane.Ahead || call.Change != "" {
+		return do(ctx)
+	}
+	c := &change{host: h, op: op}
+	call.OnChange(c)
+	e, err := do(vfs.WithCall(ctx, call))
+	c.end(e, err)
+	return e, err
 }
 
 // keep runs one operation that changes something.
 func (h *Host) keep(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+	c := &change{host: h, op: op, trial: vfs.IsTrial(ctx)}
 	if op.Batch == membrane.Ahead {
+		if err := c.before(ctx); err != nil {
+			return vfs.Effect{}, err
+		}
 		return do(ctx)
 	}
-	c := &change{host: h, op: op}
 	call := vfs.CallOf(ctx)
 	call.OnChange(c)
-	e, err := do(vfs.WithCall(ctx, call))
+	ctx = vfs.WithCall(ctx, call)
+	if err := c.before(ctx); err != nil {
+		return vfs.Effect{}, err
+	}
+	e, err := do(ctx)
 	c.end(e, err)
 	return e, err
 }
@@ -39,17 +76,21 @@ type change struct {
 	why    []string       // it needs an approval; see asking.go
 	intent *record.Intent // nil until it is ready
 	span   *span          // of a write in place, instead
+	hooks  []record.Hooked
+	trial  bool    // see Host.Explain
+	rows   []int64 // in which it counts; see Host.charged
 }
 
 // Ready implements vfs.Change. An operation that the store refuses before it is ready leaves no entry.
 func (c *change) Ready(ctx context.Context, s vfs.Staged) (finish func() error, err error) {
 	approved, used, err := c.approved(ctx, s)
+	c.rows = c.host.charged(c.op.By(), c.op.Path)
 	if err != nil || c.host.record == nil {
 		return used, err
 	}
 	e := record.Entry{
 		Op: c.op.Kind.String(), Path: record.Path(c.op.Path), To: record.Path(c.op.To), Grants: c.host.lineage(c.op.By()),
-		Bytes: s.Grows.Bytes, Nodes: s.Grows.Nodes,
+		Bytes: s.Grows.Bytes, Nodes: s.Grows.Nodes, Hooks: c.hooks,
 	}
 	if s.Was.Kind == vfs.FileKind {
 		e.Was = &record.Was{Size: s.Was.Size, Modified: s.Was.ModifiedMs}
@@ -72,13 +113,15 @@ func (c *change) Ready(ctx context.Context, s vfs.Staged) (finish func() error, 
 }
 
 func (c *change) end(e vfs.Effect, err error) {
+	grew := c.op.Stored()
 	if c.span != nil {
 		c.host.spans.leave(c.span, c.op, e, err)
 	}
-	if c.intent == nil || c.intent.Wait() != nil {
+	if c.intent == nil || c.intent.Wait() != nil { // a span may go on for long, and nothing finds out how it ended after a kill
+		c.host.charge(c.rows, grew)
 		return
 	}
-	c.intent.End(record.Outcome{Bytes: e.Bytes, Nodes: e.Nodes, Err: err})
+	c.intent.End(record.Outcome{Bytes: e.Bytes, Nodes: e.Nodes, Err: err, Also: adding(c.rows, grew)})
 }
 
 // lineage returns the grant or share whose meter is m, and those that it is shared from.

@@ -66,9 +66,14 @@ func (h *Host) listed(last int64, max int) (out []operator.Grant, at int64, err 
 		}
 		out = nil
 		for _, r := range all {
+			h.withdrawn.mark(r)
 			out, at = append(out, r.described()), r.id
 		}
-		return lockedIn(rows, last, at, out)
+		if err := lockedIn(rows, last, at, out); err != nil {
+			return err
+		}
+		h.withdrawn.lock(all, out)
+		return nil
 	})
 	return out, at, err
 }

@@ -32,7 +32,9 @@ func (h *Host) load(ctx context.Context, id int64) (*grant, error) {
 			l = &load{done: make(chan struct{})}
 			h.loading[id] = l
 			h.mu.Unlock()
-			l.g, l.err = h.revive(ctx, id)
+			for l.err = errChanged; l.err == errChanged; {
+				l.g, l.err = h.revive(ctx, id)
+			}
 			h.mu.Lock()
 			delete(h.loading, id)
 			h.mu.Unlock()
@@ -63,6 +65,7 @@ func (h *Host) read(ctx context.Context, id int64) (r *row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	h.withdrawn.mark(r)
 	if r.ended == "" && r.over(h.clock.Now()) {
 		return r, vfs.Expired
 	}
@@ -71,6 +74,7 @@ func (h *Host) read(ctx context.Context, id int64) (r *row, err error) {
 
 // revive makes the grant with that id resident.
 func (h *Host) revive(ctx context.Context, id int64) (*grant, error) {
+	roots := h.roots.Load()
 	r, err := h.read(ctx, id)
 	if err != nil {
 		return nil, err
@@ -98,7 +102,11 @@ func (h *Host) revive(ctx context.Context, id int64) (*grant, error) {
 	}
 	h.settings.Lock()
 	defer h.settings.Unlock()
-	if err := h.refuse(ctx, g); err != nil {
+	err = h.refuse(ctx, g)
+	if h.roots.Load() != roots {
+		err = errChanged // they may withhold other paths
+	}
+	if err != nil {
 		h.discard(g)
 		return nil, err
 	}
@@ -126,15 +134,25 @@ func (h *Host) lead(ctx context.Context, r *row, from *grant) (n vfs.Node, relea
 	return nil, nil, lost(err)
 }
 
+// borrow returns a reference to g's node. It answers errChanged if g was let go.
+func (h *Host) borrow(g *grant) (vfs.Node, error) {
+	h.evictor.borrow.RLock()
+	defer h.evictor.borrow.RUnlock()
+	h.mu.Lock()
+	node, evicted := g.node, g.evicted
+	h.mu.Unlock()
+	switch {
+	case evicted:
+		return nil, errChanged
+	case node == nil:
+		return nil, errElsewhere
+	}
+	return vfs.Dup(node)
+}
+
 // below returns the node at path, which is that of from or below it.
 func (h *Host) below(ctx context.Context, from *grant, path string) (n vfs.Node, release func(), err error) {
-	h.mu.Lock()
-	node := from.node
-	h.mu.Unlock()
-	if node == nil {
-		return nil, nil, errElsewhere
-	}
-	if n, err = vfs.Dup(node); err != nil {
+	if n, err = h.borrow(from); err != nil {
 		return nil, nil, err
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(path, from.path), "/")

@@ -2,12 +2,12 @@ package authority
 
 import (
 	"context"
-	"maps"
+	"database/sql"
+	"errors"
 	"time"
 
 	"capd/database"
 	"capd/locator"
-	"capd/meter"
 	"capd/operator"
 )
 
@@ -15,6 +15,9 @@ import (
 type Wanted struct {
 	Guest, Path string
 	Terms       operator.Terms
+	Again       bool // if there was such a grant and it has ended, there shall be no other
+	// Permissions are what the guest gets besides without asking anybody, with any invitation. Reconcile alone regards them.
+	Permissions []operator.Permission
 }
 
 // Standing is a grant that there is.
@@ -27,7 +30,7 @@ type Standing struct {
 // Keep returns the grants that were made before by the same source for w, to the same node with the same rights, if the
 // locator still leads there. If there is none it makes one.
 func (h *Host) Keep(ctx context.Context, w Wanted) (Standing, error) {
-	_, path, err := h.wanted(ctx, w)
+	w, path, err := h.wanted(ctx, w)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -36,14 +39,14 @@ func (h *Host) Keep(ctx context.Context, w Wanted) (Standing, error) {
 		return Standing{}, err
 	}
 	for _, r := range all {
-		if h.fits(ctx, r, w, path) {
-			return h.standing(r, w)
+		if r.rights == w.Terms.Rights && h.fits(ctx, r, w, path) {
+			return h.standing(ctx, r, w)
 		}
 	}
 	return h.grantNew(ctx, w)
 }
 
-// Reconcile makes the grants of one source what is wanted: it keeps those that there are, with the limits that are wanted,
+// Reconcile makes the grants of one source what is wanted: it keeps those to the same node, on the terms that are wanted,
 // makes those that are missing, and revokes the others. It returns one for each that is wanted, in order. If what is
 // wanted cannot be granted it changes nothing.
 func (h *Host) Reconcile(ctx context.Context, source string, wanted []Wanted) ([]Standing, error) {
@@ -69,12 +72,12 @@ func (h *Host) Reconcile(ctx context.Context, source string, wanted []Wanted) ([
 			}
 		}
 		if at < 0 {
-			if out[i], err = h.grantNew(ctx, w); err != nil {
+			if out[i], err = h.missing(ctx, w, paths[i]); err != nil {
 				return nil, &Unwanted{Index: i, Err: err}
 			}
 			continue
 		}
-		if out[i], err = h.standing(all[at], w); err != nil {
+		if out[i], err = h.standing(ctx, all[at], w); err != nil {
 			return nil, err
 		}
 		all[at] = nil
@@ -86,7 +89,27 @@ func (h *Host) Reconcile(ctx context.Context, source string, wanted []Wanted) ([
 			}
 		}
 	}
+	h.setManifests(wanted)
 	return out, nil
+}
+
+// missing makes the grant that w asks for, at path, unless it has ended and shall not be made again.
+func (h *Host) missing(ctx context.Context, w Wanted, path string) (Standing, error) {
+	if !w.Again {
+		return h.grantNew(ctx, w)
+	}
+	var last *row
+	err := h.db.Read(ctx, func(rows *database.Rows) (err error) {
+		last, err = scan(rows.Row(columns+"WHERE source=? AND name=? AND path=? AND parent IS NULL ORDER BY id DESC LIMIT 1", w.Terms.Source, w.Guest, []byte(path)))
+		return err
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && last.ended == "":
+		return h.grantNew(ctx, w)
+	case err != nil:
+		return Standing{}, err
+	}
+	return Standing{Grant: last.described(), Since: time.UnixMilli(last.since)}, nil
 }
 
 // Unwanted says which of those that Reconcile was given cannot be granted, and why.
@@ -117,51 +140,35 @@ func (h *Host) made(ctx context.Context, source string) (all []*row, err error) 
 		all, err = scanAll(rows, columns+"WHERE source=? AND parent IS NULL AND ended IS NULL ORDER BY id", source)
 		return err
 	})
-	return all, err
+	for _, r := range all {
+		h.withdrawn.mark(r)
+	}
+	return alive(all), err
 }
 
-// fits reports whether r is what w asks for, at path, and its locator leads there now.
+// fits reports whether r is what w asks for, at path, and its locator leads there now. Its terms may be others.
 func (h *Host) fits(ctx context.Context, r *row, w Wanted, path string) bool {
-	rights, err := w.Terms.Keep()
-	if err != nil || r.name != w.Guest || r.path != path || r.rights != rights {
+	if r.name != w.Guest || r.path != path {
 		return false
 	}
-	_, err = h.load(ctx, r.id)
+	_, err := h.load(ctx, r.id)
 	return err == nil
 }
 
-// standing returns the grant r, with the limits that w asks for.
-func (h *Host) standing(r *row, w Wanted) (Standing, error) {
-	if !maps.Equal(r.limits, w.Terms.Limits) {
-		if err := h.limit(r.id, w.Terms.Limits); err != nil {
-			return Standing{}, err
-		}
+// standing returns the grant r, on the terms that w asks for.
+func (h *Host) standing(ctx context.Context, r *row, w Wanted) (Standing, error) {
+	if err := h.setTerms(r, w.Terms); err != nil {
+		return Standing{}, err
 	}
-	return Standing{Grant: r.described(), Since: time.UnixMilli(r.since)}, nil
-}
-
-// limit replaces the limits of a grant. Those that l does not have are the defaults again.
-func (h *Host) limit(id int64, l meter.Limits) error {
-	h.settings.Lock()
-	defer h.settings.Unlock()
-	text, err := limitsText(l)
-	if err != nil {
-		return err
+	now, err := h.read(ctx, r.id)
+	if now == nil {
+		return Standing{}, err
 	}
-	err = h.db.Write(func(tx *database.Tx) error {
-		_, err := tx.Exec("UPDATE grants SET limits=? WHERE id=?", text, id)
-		return err
-	})
-	if err != nil {
-		return err
+	out := Standing{Grant: now.described(), Since: time.UnixMilli(r.since)}
+	if err != nil { // its time is over
+		out.State = stateOf(err)
 	}
-	if g := h.resident(id); g != nil {
-		all := meter.GrantLimits()
-		maps.Copy(all, h.limits)
-		maps.Copy(all, l)
-		g.meter.Set(all)
-	}
-	return nil
+	return out, nil
 }
 
 func (h *Host) grantNew(ctx context.Context, w Wanted) (Standing, error) {

@@ -26,6 +26,7 @@ func (h *Host) Renew(ctx context.Context, id string) (secret [locator.SecretSize
 	}
 	secret = locator.NewSecret()
 	d := digestOf(secret[:])
+	h.secrets.add(d)
 	h.settings.Lock()
 	defer h.settings.Unlock()
 	err = h.db.Write(func(tx *database.Tx) error {

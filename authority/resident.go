@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -19,7 +20,11 @@ func (h *Host) walk(ctx context.Context, subject operator.Subject, path string) 
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
 	// do: a store moves nodes only to directories of its own.)
-	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), h.keeper(), membrane.Guard{Bulkhead: h.bulkhead, Policy: h.ruling(subject)})
+	guard := membrane.Guard{Bulkhead: h.bulkhead, Policy: h.ruling(subject)}
+	if subject != "" {
+		guard.Hides = h.roots.Load().Withheld(subject, path)
+	}
+	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), h.keeper(), guard)
 	if path == "" {
 		return all, func() {}, nil
 	}
@@ -83,12 +88,13 @@ func (h *Host) build(r *row, node vfs.Node, from *grant) (*grant, error) {
 	}
 	g := &grant{parent: from}
 	if from == nil {
-		g.meter = h.meters.Grant(r.name, h.limits)
-		g.meter.Set(r.limits)
+		g.meter = h.meters.Grant(r.name, h.defaults())
 	} else {
-		g.giver = from.meter
+		g.giver, g.between = from.meter, !from.control.At(node)
 		g.meter = from.meter.Part(from.meter.Name())
 	}
+	g.meter.Set(r.limits)
+	g.meter.Resume(h.storedBy(r))
 	var err error
 	if g.node, g.control, err = membrane.Revocable(node, g.meter); err != nil {
 		g.meter.End()
@@ -101,15 +107,22 @@ func (h *Host) build(r *row, node vfs.Node, from *grant) (*grant, error) {
 	return g, nil
 }
 
-// admit makes a new grant durable and resident, unless check, which is asked before, says no. If that fails it lets go of what
-// g holds.
-func (h *Host) admit(g *grant, check func(*database.Tx) error) error {
+// admit makes a new grant durable and resident, with what is done beside it. If that fails it lets go of what g holds.
+func (h *Host) admit(g *grant, with granting) error {
+	h.secrets.add(g.digest)
 	err := h.db.Write(func(tx *database.Tx) error {
-		if err := check(tx); err != nil {
-			return err
+		if with.check != nil {
+			if err := with.check(tx); err != nil {
+				return err
+			}
 		}
 		if err := insert(tx, &g.row); err != nil {
 			return err
+		}
+		if with.also != nil {
+			if err := with.also(tx, g); err != nil {
+				return err
+			}
 		}
 		return h.noteGranted(tx, g)
 	})
@@ -151,6 +164,7 @@ func (g *grant) giveBack() {
 func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
 	node := g.node
 	g.control.Keep(g.id)
+	g.own, g.loaded = g.control.References(), h.clock.Now()
 	h.mu.Lock()
 	other, _ := h.residents.byID.Get(g.id)
 	switch {
@@ -168,7 +182,7 @@ func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
 	h.mu.Unlock()
 	r, err := h.read(ctx, g.id)
 	if err == nil {
-		err = g.end()
+		err = cmp.Or(g.end(), g.agrees(r))
 	}
 	h.mu.Lock()
 	if err == nil && h.closed {
@@ -179,6 +193,7 @@ func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
 	if err == nil {
 		g.digest = r.digest // of a secret that may be newer
 		h.residents.add(g)
+		h.crowded()
 	}
 	h.mu.Unlock()
 	if err != nil {
@@ -188,5 +203,16 @@ func (h *Host) publish(ctx context.Context, g *grant) (*grant, error) {
 	h.mourn(g, node)
 	return g, nil
 }
+
+// agrees answers errChanged if g was made of r before the terms of r were changed.
+func (g *grant) agrees(r *row) error {
+	if g.rights == r.rights && g.expires == r.expires && g.unused == r.unused && g.uses < 0 == (r.uses < 0) {
+		return nil
+	}
+	return errChanged
+}
+
+// errChanged says that what was to become resident has other terms now. Host.load tries again.
+var errChanged = vfs.Errorf(vfs.Busy, "the terms of this grant were changed just now; try again")
 
 var errEnded = vfs.Errorf(vfs.Stale, "this host has ended and grants nothing any more")

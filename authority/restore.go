@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,48 +28,69 @@ func (h *Host) Restore(ctx context.Context, secret []byte) (vfs.Node, *meter.Met
 		return n, m, err
 	}
 	id, err := h.known(ctx, digestOf(secret))
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err := h.load(ctx, id)
 	if err == nil {
-		err = h.use(g)
+		n, m, err = h.restore(ctx, id)
 	}
-	if err != nil {
-		return nil, nil, err
+	h.unrestored(id, err)
+	return n, m, err
+}
+
+// restore uses the grant with that id, and returns a new reference to its node.
+func (h *Host) restore(ctx context.Context, id int64) (vfs.Node, *meter.Meter, error) {
+	for used := false; ; used = true {
+		g, err := h.load(ctx, id)
+		if err == nil && !used {
+			err = h.use(g)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if n, m, err := h.reference(g); err != errEvicted {
+			return n, m, err
+		}
 	}
-	return h.reference(g)
 }
 
 // TryRestore is Restore, but answers [ErrWouldWait] if it would have to wait.
 func (h *Host) TryRestore(secret []byte) (vfs.Node, *meter.Meter, error) {
 	if len(secret) != locator.SecretSize { // its bytes are not read, however many there are
+		h.unrestored(0, errNoLocator)
 		return nil, nil, errNoLocator
 	}
 	d := digestOf(secret)
 	h.mu.Lock()
 	g := h.residents.byDigest[d]
+	wait := g == nil || g.uses != anyUses
 	h.mu.Unlock()
-	if g == nil || g.uses != anyUses {
+	if g == nil && !h.secrets.may(d) {
+		h.unrestored(0, errNoLocator)
+		return nil, nil, errNoLocator
+	}
+	if wait {
 		return nil, nil, ErrWouldWait
 	}
 	n, m, err := h.reference(g)
 	if err != nil && g.end() == nil {
 		return nil, nil, ErrWouldWait
 	}
+	h.unrestored(g.id, err)
 	return n, m, err
 }
 
 // reference returns a new reference to g's node.
 func (h *Host) reference(g *grant) (vfs.Node, *meter.Meter, error) {
 	now := h.clock.Now()
+	h.evictor.borrow.RLock()
+	defer h.evictor.borrow.RUnlock()
 	h.mu.Lock()
-	node, neglected := g.node, g.neglected(now)
+	node, neglected, evicted, err := g.node, g.neglected(now), g.evicted, h.heldBack(g)
 	h.mu.Unlock()
-	if err := g.end(); err != nil {
+	if err := cmp.Or(g.end(), err); err != nil {
 		return nil, nil, err
 	}
 	switch {
+	case evicted:
+		return nil, nil, errEvicted
 	case neglected:
 		return nil, nil, g.expire()
 	case node == nil:
@@ -82,7 +104,7 @@ func (h *Host) reference(g *grant) (vfs.Node, *meter.Meter, error) {
 		return nil, nil, err
 	}
 	h.mu.Lock()
-	h.used(g, now, 1)
+	h.used(g, now, g.uncounted())
 	h.mu.Unlock()
 	return n, membrane.MeterOf(n), nil
 }
@@ -92,22 +114,44 @@ const eachUse = time.Minute
 
 // known returns the id of the grant with that digest.
 func (h *Host) known(ctx context.Context, d digest) (id int64, err error) {
+	invites := false
 	err = h.db.Read(ctx, func(rows *database.Rows) error {
-		return rows.Row("SELECT id FROM grants WHERE digest=?", d[:]).Scan(&id)
+		err := rows.Row("SELECT id FROM grants WHERE digest=?", d[:]).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			id = 0
+			err = rows.Row("SELECT EXISTS(SELECT 1 FROM invites WHERE digest=?)", d[:]).Scan(&invites)
+		}
+		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
+	switch {
+	case err != nil:
+		return 0, err
+	case invites:
+		return 0, errInvitation
+	case id == 0:
 		return 0, errNoLocator
 	}
-	return id, err
+	return id, nil
+}
+
+// uncounted returns 1 if use does not count g's uses. The caller holds h.mu.
+func (g *grant) uncounted() int64 {
+	if g.uses == anyUses {
+		return 1
+	}
+	return 0
 }
 
 // use counts a use of g, if its uses are counted.
 func (h *Host) use(g *grant) error {
-	if g.uses == anyUses {
-		return nil
+	h.mu.Lock()
+	any, err := g.uses == anyUses, h.heldBack(g)
+	h.mu.Unlock()
+	if any || err != nil {
+		return err
 	}
 	return h.db.Write(func(tx *database.Tx) error {
-		done, err := tx.Exec("UPDATE grants SET uses=uses-1 WHERE id=? AND uses>0", g.id)
+		done, err := tx.Exec("UPDATE grants SET uses=uses-1, restored=restored+1 WHERE id=? AND uses>0", g.id)
 		if err != nil {
 			return err
 		}
@@ -120,5 +164,7 @@ func (h *Host) use(g *grant) error {
 
 var (
 	errNoLocator = vfs.Errorf(vfs.Denied, "this host did not make this locator; ask for another")
-	errSpent     = vfs.Errorf(vfs.Expired, "the uses of this locator are spent; ask for another")
+	// errInvitation is for a holder who can ask with it.
+	errInvitation = vfs.Errorf(vfs.Invalid, "this locator is an invitation: it gives nothing itself; use restorePetitioner, and ask")
+	errSpent      = vfs.Errorf(vfs.Expired, "the uses of this locator are spent; ask for another")
 )

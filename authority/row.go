@@ -32,11 +32,12 @@ type row struct {
 	source          string
 	uses            int64 // restores that were left when the row was read, or anyUses
 	limits          meter.Limits
-	since           int64  // milliseconds since 1970; so are the others
-	expires         int64  // when it expires; 0: never
-	unused          int64  // after how many milliseconds without use it expires; 0: never
-	used            int64  // when it was last used, at least; 0: never
-	ended           string // "", or why
+	stored          meter.Effect // when the row was read; what outlives the process
+	since           int64        // milliseconds since 1970; so are the others
+	expires         int64        // when it expires; 0: never
+	unused          int64        // after how many milliseconds without use it expires; 0: never
+	used            int64        // when it was last used, at least; 0: never
+	ended           string       // "", or why
 }
 
 // anyUses stands for any number of restores. The row has NULL.
@@ -81,7 +82,7 @@ func insert(tx *database.Tx, r *row) error {
 }
 
 const columns = `SELECT id, COALESCE(parent, 0), COALESCE(top, 0), name, subject, digest, path, COALESCE(identity, ''), mounts, COALESCE(root, ''), rights, source,
-	COALESCE(uses, -1), COALESCE(limits, ''), made, COALESCE(expires, 0), COALESCE(unused, 0), COALESCE(used, 0), COALESCE(ended, '') FROM grants `
+	COALESCE(uses, -1), COALESCE(limits, ''), made, COALESCE(expires, 0), COALESCE(unused, 0), COALESCE(used, 0), COALESCE(ended, ''), stored_bytes, stored_nodes FROM grants `
 
 // find reads the row that a query for columns finds. It answers [sql.ErrNoRows].
 func find(rows *database.Rows, query string, arg any) (*row, error) {
@@ -97,7 +98,7 @@ func scan(from interface{ Scan(...any) error }) (*row, error) {
 	var r row
 	var sum, path []byte
 	var mounts, limits string
-	err := from.Scan(&r.id, &r.parent, &r.top, &r.name, &r.subject, &sum, &path, &r.identity, &mounts, &r.root, &r.rights, &r.source, &r.uses, &limits, &r.since, &r.expires, &r.unused, &r.used, &r.ended)
+	err := from.Scan(&r.id, &r.parent, &r.top, &r.name, &r.subject, &sum, &path, &r.identity, &mounts, &r.root, &r.rights, &r.source, &r.uses, &limits, &r.since, &r.expires, &r.unused, &r.used, &r.ended, &r.stored.Bytes, &r.stored.Nodes)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type settings struct{ h *Host }
 func (s settings) Revoked(ids []int64) error {
 	var ended []int64
 	var of map[int64]int
-	err := s.h.db.Urgent(func(tx *database.Tx) (err error) {
+	err := s.h.withdraw(withdrawal{Revoked: ids}, func(tx *database.Tx) (err error) {
 		ended, of, err = s.h.endAll(tx, ids, revoked)
 		return err
 	})
@@ -46,14 +46,21 @@ func (s settings) Revoked(ids []int64) error {
 func (s settings) Set(id int64, path string, r membrane.Refusals) error {
 	s.h.settings.Lock()
 	defer s.h.settings.Unlock()
-	write := s.h.db.Write
+	keep := func(tx *database.Tx) error { return s.h.keepRefusals(tx, id, path, r) }
 	if r != 0 {
-		write = s.h.db.Urgent
+		return s.h.withdraw(withdrawal{Grant: id, Path: []byte(path), Refuses: r}, keep)
 	}
-	return write(func(tx *database.Tx) error { return keepRefusals(tx, id, path, r) })
+	err := s.h.db.Write(keep)
+	if err == nil {
+		s.h.withdrawn.allow(id, path)
+	}
+	return err
 }
 
-func keepRefusals(tx *database.Tx, id int64, path string, r membrane.Refusals) error {
+func (h *Host) keepRefusals(tx *database.Tx, id int64, path string, r membrane.Refusals) error {
+	if err := h.noteLocked(tx, id, path, r); err != nil {
+		return err
+	}
 	if r == 0 {
 		_, err := tx.Exec("DELETE FROM gates WHERE grant_id=? AND path=?", id, []byte(path))
 		return err
@@ -64,7 +71,7 @@ func keepRefusals(tx *database.Tx, id int64, path string, r membrane.Refusals) e
 }
 
 // keepWritable changes what is refused of a grant that is not resident.
-func keepWritable(tx *database.Tx, id int64, on bool) error {
+func (h *Host) keepWritable(tx *database.Tx, id int64, on bool) error {
 	var now int64
 	err := tx.Row("SELECT refuses FROM gates WHERE grant_id=? AND path=x''", id).Scan(&now)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -74,7 +81,7 @@ func keepWritable(tx *database.Tx, id int64, on bool) error {
 	if !on {
 		r |= membrane.RefuseChanges
 	}
-	return keepRefusals(tx, id, "", r)
+	return h.keepRefusals(tx, id, "", r)
 }
 
 func keepLimits(tx *database.Tx, id int64, more meter.Limits) error {
@@ -100,6 +107,7 @@ func keepLimits(tx *database.Tx, id int64, more meter.Limits) error {
 
 // refuse sets at g's gates what the host has set there. The caller holds h.settings.
 func (h *Host) refuse(ctx context.Context, g *grant) error {
+	defer h.withdrawn.refuse(g)
 	return h.db.Read(ctx, func(rows *database.Rows) error {
 		found, err := rows.Query("SELECT path, refuses FROM gates WHERE grant_id=?", g.id)
 		if err != nil {

@@ -11,8 +11,12 @@ import (
 )
 
 // Settle finds out how the changes ended during which the last host was killed, and writes that to the record. Nobody is
-// served yet. What is at a path now says nothing about a change after which the path was changed again.
+// served yet. What is at a path now says nothing about a change after which the path was changed again. Settle also answers what
+// has kept Open from reading what was revoked; then nobody can be served.
 func (h *Host) Settle(ctx context.Context) error {
+	if h.unready != nil {
+		return h.unready
+	}
 	if h.record == nil || len(h.record.Unsettled()) == 0 {
 		return nil
 	}
@@ -23,18 +27,33 @@ func (h *Host) Settle(ctx context.Context) error {
 	}
 	root := membrane.Guarded(h.root, nil, membrane.Guard{Bulkhead: h.bulkhead})
 	for _, e := range open {
-		r := outcome(ctx, root, &e.Entry)
-		if h.places != nil && !h.places.Lasting(string(e.Path)) {
-			r = record.Unknown // it ended with the host, whatever was done
+		r := h.settled(ctx, root, e, later)
+		var also func(*database.Tx) error
+		if r == record.Done {
+			also = adding(settled(&e.Entry))
 		}
-		if seen := r == record.Done && e.Version != ""; !seen && slices.ContainsFunc(later, e.Precedes) {
-			r = record.Unknown
-		}
-		if err := h.record.Settle(e, r); err != nil {
+		if err := h.record.Settle(e, r, also); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// settled finds out how e ended. later has all intents from the first on that has not ended.
+func (h *Host) settled(ctx context.Context, root vfs.Dir, e record.Numbered, later []record.Numbered) record.Result {
+	if h.acts != nil {
+		if r, ok := h.acts(ctx, e); ok {
+			return r
+		}
+	}
+	if h.places != nil && !h.places.Lasting(string(e.Path)) {
+		return record.Unknown // it ended with the host, whatever was done
+	}
+	r := outcome(ctx, root, &e.Entry)
+	if seen := r == record.Done && e.Version != ""; !seen && slices.ContainsFunc(later, e.Precedes) {
+		return record.Unknown
+	}
+	return r
 }
 
 // intents returns those from the number from on.

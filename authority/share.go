@@ -9,6 +9,7 @@ import (
 	"capd/database"
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
@@ -19,31 +20,65 @@ import (
 // answers invalid for a node of another host, and limit when the share would be nested
 // too deep or one too many.
 func (h *Host) Share(ctx context.Context, n vfs.Node) ([]byte, *membrane.Control, error) {
-	of := membrane.MeterOf(n)
-	h.mu.Lock()
-	from := h.residents.byMeter[of]
-	h.mu.Unlock()
-	switch {
-	case of == nil:
-		return nil, nil, errForeign
-	case from == nil: // it was revoked and let go of meanwhile, or is of another host
-		return nil, nil, cmp.Or(ended(n), errForeign)
-	case of.Depth() >= meter.MaxDepth:
-		return nil, nil, errDeep
+	_, secret, ctl, err := h.ShareOn(ctx, n, operator.ShareTerms{})
+	return secret, ctl, err
+}
+
+// ShareOn is Share on terms. It answers invalid for a term below 0.
+func (h *Host) ShareOn(ctx context.Context, n vfs.Node, t operator.ShareTerms) (given operator.Share, secret []byte, ctl *membrane.Control, err error) {
+	from, err := h.holder(n)
+	if err != nil {
+		return given, nil, nil, err
 	}
-	secret := locator.NewSecret()
-	r := row{parent: from.id, top: from.id, subject: from.subject, digest: digestOf(secret[:]), root: from.root, rights: from.rights, source: from.source, uses: anyUses, since: h.clock.Now()}
+	if from.meter.Depth() >= meter.MaxDepth {
+		return given, nil, nil, errDeep
+	}
+	minted := locator.NewSecret()
+	r := row{parent: from.id, top: from.id, subject: from.subject, digest: digestOf(minted[:]), root: from.root, rights: from.rights, source: from.source, uses: anyUses, since: h.clock.Now()}
 	if from.top != 0 {
 		r.top = from.top
+	}
+	if err := h.limitShare(&r, t); err != nil {
+		return given, nil, nil, err
 	}
 	if place, ok := membrane.PlaceOf(n); ok {
 		r.rights &= place.Rights
 	}
 	if err := h.place(ctx, &r, n); err != nil {
-		return nil, nil, err
+		return given, nil, nil, err
 	}
-	ctl, err := h.share(n, &r, from)
-	return secret[:], ctl, err
+	if ctl, err = h.share(n, &r, from); err != nil {
+		return given, nil, nil, err
+	}
+	if r.timed() {
+		h.tickOn()
+	}
+	return r.sharedFrom(from, r.path), minted[:], ctl, nil
+}
+
+// holder returns the resident grant through which n is held.
+func (h *Host) holder(n vfs.Node) (*grant, error) {
+	of := membrane.MeterOf(n)
+	if of == nil {
+		return nil, errForeign
+	}
+	h.mu.Lock()
+	g := h.residents.byMeter[of]
+	h.mu.Unlock()
+	if g == nil { // it was revoked and let go of meanwhile, or is of another host
+		return nil, cmp.Or(ended(n), errForeign)
+	}
+	return g, nil
+}
+
+// limitShare sets on r what t says. It answers invalid.
+func (h *Host) limitShare(r *row, t operator.ShareTerms) error {
+	if t.StoredBytes < 0 || t.StoredNodes < 0 {
+		return vfs.Errorf(vfs.Invalid, "a quota is above 0; leave it out for none")
+	}
+	terms := t.Terms()
+	r.limits = terms.Limits
+	return h.limitTime(r, terms)
 }
 
 var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share with fewer shares above it", meter.MaxDepth)
@@ -74,10 +109,11 @@ func (h *Host) share(n vfs.Node, r *row, from *grant) (*membrane.Control, error)
 		h.discard(g)
 		return nil, err
 	}
-	if err = h.admit(g, func(tx *database.Tx) error { return number(tx, g, from) }); err != nil {
+	if err = h.admit(g, granting{check: func(tx *database.Tx) error { return number(tx, g, from) }}); err != nil {
 		revoker.Release()
 		return nil, err
 	}
+	*r = g.row // with its name
 	return revoker, nil
 }
 

@@ -31,7 +31,7 @@ func (c *change) shown(ctx context.Context, s vfs.Staged) string {
 	case membrane.OpSymlink:
 		return fmt.Sprintf("a link to %s\n", vfs.Printable(string(s.Bound.Data)))
 	default:
-		return "" // the paths say it
+		return list(s.Bound.Parts) // of anything else the paths say it
 	}
 	was, err := c.host.present(ctx, c.op.Path)
 	if err != nil {

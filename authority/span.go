@@ -2,6 +2,7 @@ package authority
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // Writes in place of one file through one capability form a span: its intent is on disk before the first of them, and the
-// others wait for nothing. It ends when nothing was written for a second, or before another operation changes the path.
+// others wait for nothing. It ends when the file is synced or closed, when nothing was written for a second, or before another
+// operation changes the path.
 
 // quiet is how long a span goes on without a write.
 const quiet = time.Second
@@ -24,8 +26,10 @@ const maxSpans = 64
 type spans struct {
 	mu    sync.Mutex
 	quiet time.Duration // how long one goes on without a write; 0 is quiet
+	ended func(*span)   // is called with each that has ended, while mu is held
 	all   map[spanKey]*span
-	count map[*meter.Meter]int // of each capability
+	of    map[*meter.Meter][]*span // of each capability
+	at    map[string][]*span       // of each path
 }
 
 type spanKey struct {
@@ -59,7 +63,7 @@ func (s *spans) join(op membrane.Op, begin func() *record.Intent) *span {
 	key := spanKey{op.By(), op.Path}
 	p := s.all[key]
 	if p == nil {
-		if s.count[key.by] >= maxSpans {
+		if len(s.of[key.by]) >= maxSpans {
 			s.close(s.oldest(key.by))
 		}
 		p = &span{spanKey: key, intent: begin(), last: time.Now()}
@@ -74,20 +78,31 @@ func (s *spans) patience() time.Duration { return cmp.Or(s.quiet, quiet) }
 
 func (s *spans) add(p *span) {
 	if s.all == nil {
-		s.all, s.count = map[spanKey]*span{}, map[*meter.Meter]int{}
+		s.all, s.of, s.at = map[spanKey]*span{}, map[*meter.Meter][]*span{}, map[string][]*span{}
 	}
 	s.all[p.spanKey] = p
-	s.count[p.by]++
+	s.of[p.by] = append(s.of[p.by], p)
+	s.at[p.path] = append(s.at[p.path], p)
+}
+
+// drop is the opposite of add.
+func (s *spans) drop(p *span) {
+	delete(s.all, p.spanKey)
+	without(s.of, p.by, p)
+	without(s.at, p.path, p)
+}
+
+// without removes p from the spans that m has for key.
+func without[K comparable](m map[K][]*span, key K, p *span) {
+	m[key] = slices.DeleteFunc(m[key], func(o *span) bool { return o == p })
+	if len(m[key]) == 0 {
+		delete(m, key)
+	}
 }
 
 // oldest returns the span of by in which nothing was written for longest.
-func (s *spans) oldest(by *meter.Meter) (first *span) {
-	for key, p := range s.all {
-		if key.by == by && (first == nil || p.last.Before(first.last)) {
-			first = p
-		}
-	}
-	return first
+func (s *spans) oldest(by *meter.Meter) *span {
+	return slices.MinFunc(s.of[by], func(a, b *span) int { return a.last.Compare(b.last) })
 }
 
 // leave ends a write of p, which grew the store by e or failed with err.
@@ -101,7 +116,7 @@ func (s *spans) leave(p *span, op membrane.Op, e vfs.Effect, err error) {
 	if unwritten { // the next write tries to have one that is
 		s.close(p)
 	}
-	p.settle()
+	s.settle(p)
 }
 
 // note counts a write.
@@ -134,21 +149,38 @@ func (s *spans) check(p *span) {
 	}
 }
 
+// rest closes the span of a file that was synced or closed.
+func (s *spans) rest(by *meter.Meter, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[spanKey{by, path}]; p != nil {
+		s.close(p)
+	}
+}
+
 // before closes the spans of the paths that op changes.
 func (s *spans) before(op membrane.Op) {
-	s.closeIf(func(p *span) bool { return p.path == op.Path || p.path == op.To })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeThese(s.at[op.Path])
+	if op.To != op.Path {
+		s.closeThese(s.at[op.To])
+	}
 }
 
 // closeAll closes all spans, at the end of a host.
-func (s *spans) closeAll() { s.closeIf(func(*span) bool { return true }) }
-
-func (s *spans) closeIf(f func(*span) bool) {
+func (s *spans) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.all {
-		if f(p) {
-			s.close(p)
-		}
+		s.close(p)
+	}
+}
+
+// closeThese closes some spans. s.mu is held.
+func (s *spans) closeThese(some []*span) {
+	for _, p := range slices.Clone(some) { // close changes the list
+		s.close(p)
 	}
 }
 
@@ -159,20 +191,17 @@ func (s *spans) close(p *span) {
 	}
 	p.over = true
 	p.timer.Stop()
-	delete(s.all, p.spanKey)
-	if s.count[p.by]--; s.count[p.by] == 0 {
-		delete(s.count, p.by)
-	}
-	p.settle()
+	s.drop(p)
+	s.settle(p)
 }
 
 // settle records how p ended, once it has.
-func (p *span) settle() {
+func (s *spans) settle(p *span) {
 	if !p.over || p.active > 0 || p.intent.Wait() != nil {
 		return
 	}
 	if p.wrote.Writes > 0 {
 		p.err = nil
 	}
-	p.intent.End(record.Outcome{Bytes: p.grew, Span: &p.wrote, Err: p.err})
+	s.ended(p)
 }

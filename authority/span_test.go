@@ -1,8 +1,11 @@
 package authority_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -106,5 +109,31 @@ func TestSpansAreFew(t *testing.T) {
 	}
 	if got := len(r.spansOf(t, 36)); got < 36 {
 		t.Errorf("%d spans have ended", got)
+	}
+}
+
+// A span ends when the file is synced or closed, and its outcome has the version of the file.
+func TestSpansEndAtSyncAndClose(t *testing.T) {
+	_, d := check.Store(t, vfstest.Tree{"f": {Data: "old"}})
+	r := newRecorded(t, d)
+	authority.Quieten(r.Host, time.Hour)
+	_, secret := grant(t, r.Host, "agent", "", false)
+	f := check.FileAt(t, r.restored(t, secret), "f")
+	ok(t, f.Sync(t.Context())) // nothing was written
+	for i, end := range []func() error{func() error { return f.Sync(t.Context()) }, f.Close} {
+		text := strings.Repeat("x", i+1)
+		_, err := f.WriteAt(t.Context(), []byte(text), 0, vfs.If{})
+		ok(t, err)
+		ok(t, end())
+		r.spansOf(t, i+1)
+		var last record.Numbered
+		for e, err := range record.Entries(t.Context(), r.db, record.Query{Kinds: []record.Kind{record.Ended}}) {
+			ok(t, err)
+			last = e
+		}
+		sum := sha256.Sum256([]byte(text + "old"[i+1:]))
+		if last.Version != hex.EncodeToString(sum[:]) || last.Size != 3 || *last.Span != (record.Span{Writes: 1, To: int64(i + 1)}) {
+			t.Errorf("span %d: %+v", i, last)
+		}
 	}
 }

@@ -19,7 +19,7 @@ func TestSummary(t *testing.T) {
 	m, err := h.Meter(t.Context(), g.ID)
 	ok(t, err)
 	used := m.Used(meter.Nodes)
-	if s, err := h.Summary(); err != nil || s.Grants != 2 || s.Since.IsZero() {
+	if s, err := h.Summary(); err != nil || s.Grants != 2 || s.Resident != 2 || s.Since.IsZero() {
 		t.Errorf("the summary is %+v", s)
 	}
 	if all := h.Meters().All().Used(meter.Nodes); all != used || used == 0 {
@@ -27,8 +27,8 @@ func TestSummary(t *testing.T) {
 	}
 	_, err = h.Revoke(g.ID)
 	ok(t, err)
-	if s, err := h.Summary(); err != nil || s.Grants != 0 {
-		t.Errorf("%d grants after a revoke", s.Grants)
+	if s, err := h.Summary(); err != nil || s.Grants != 0 || s.Resident != 0 {
+		t.Errorf("%d grants after a revoke, %d of them in memory", s.Grants, s.Resident)
 	}
 	ok(t, n.Close())
 }

@@ -33,6 +33,9 @@ func (h *Host) live(guest string) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, r := range all {
+		h.withdrawn.mark(r)
+	}
 	if live := alive(all); len(live) > 0 {
 		return live, nil
 	}
@@ -46,27 +49,33 @@ func alive(all []*row) []*row {
 // Revoke revokes every grant of guest, or the grant with that id, and everything shared
 // from them. It returns when that is durable and nothing can change through them any more. It returns how
 // many of them were not revoked before, not counting shares. It answers busy as
-// membrane.Gate.Revoke does.
+// membrane.Gate.Revoke does. It also ends the invitations of guest, which count like grants.
 func (h *Host) Revoke(guest string) (int, error) {
+	known, invites, uninvited := h.uninvite(guest) // first, so that it asks for nothing more
 	all, err := h.of(guest)
-	if err != nil {
-		return 0, err
+	if vfs.CodeOf(err) == vfs.NotFound && known {
+		return invites, uninvited
 	}
-	// Revoked grants are revoked again, since a change through them may be stuck.
-	err = each(all, func(r *row) error {
-		if g := h.resident(r.id); g != nil {
-			err := g.control.Revoke()
-			if err == nil {
-				h.burials.Go(func() { h.bury(g, h.take(g)) }) // an earlier bury may have left something because of a stuck change
-			}
-			return err
+	if err != nil {
+		return 0, errors.Join(uninvited, err)
+	}
+	err = each(all, h.revoke)
+	return len(alive(all)) + invites, errors.Join(uninvited, err)
+}
+
+// revoke revokes one grant or share. One that was revoked is revoked again, since a change through it may be stuck.
+func (h *Host) revoke(r *row) error {
+	if g := h.resident(r.id); g != nil {
+		err := g.control.Revoke()
+		if err == nil {
+			h.burials.Go(func() { h.bury(g, h.take(g)) }) // an earlier bury may have left something because of a stuck change
 		}
-		if r.ended != "" {
-			return nil
-		}
-		return settings{h}.Revoked([]int64{r.id})
-	})
-	return len(alive(all)), err
+		return err
+	}
+	if r.ended != "" {
+		return nil
+	}
+	return settings{h}.Revoked([]int64{r.id})
 }
 
 // SetWritable unlocks or locks every grant of guest, or the grant with that id, for
@@ -85,14 +94,20 @@ func (h *Host) setWritable(id int64, on bool) error {
 	g := h.resident(id)
 	if g == nil {
 		defer h.settings.Unlock()
-		write := h.db.Write
-		if !on {
-			write = h.db.Urgent
+		keep := func(tx *database.Tx) error { return h.keepWritable(tx, id, on) }
+		if on {
+			err := h.db.Write(keep)
+			if err == nil {
+				h.withdrawn.allow(id, "")
+			}
+			return err
 		}
-		return write(func(tx *database.Tx) error { return keepWritable(tx, id, on) })
+		return h.withdraw(withdrawal{Grant: id, Locked: true}, keep)
 	}
+	ctl := g.control.Dup() // with which g stays resident
 	h.settings.Unlock()
-	return g.control.SetWritable(on)
+	defer ctl.Release()
+	return ctl.SetWritable(on)
 }
 
 // SetLimits changes limits of every grant of guest, or of the grant with that id, and
@@ -108,6 +123,9 @@ func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
 	err = h.db.Write(func(tx *database.Tx) error {
 		for _, r := range live {
 			if err := keepLimits(tx, r.id, l); err != nil {
+				return err
+			}
+			if err := h.noteLimits(tx, r, l); err != nil {
 				return err
 			}
 		}
@@ -155,11 +173,15 @@ func (h *Host) Meter(ctx context.Context, id string) (*meter.Meter, error) {
 // Control returns the control of one grant, which becomes resident. What is set with it is durable when it answers. For a grant that is gone it answers the code
 // that calls through the grant answer.
 func (h *Host) Control(ctx context.Context, id string) (*membrane.Control, error) {
-	g, err := h.named(ctx, id)
-	if err != nil {
-		return nil, err
+	for {
+		g, err := h.named(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if ctl := h.control(g); ctl != nil {
+			return ctl, nil
+		}
 	}
-	return g.control.Dup(), nil
 }
 
 // named makes the grant with that id resident.

@@ -4,6 +4,7 @@
 //	go run . -quick           a smoke run
 //	go run . -only 'calls/s'  the rows that match
 //	go run . -only worlds     what is done with whole trees
+//	go run . -only records    what durable state costs
 //	go run . -doc FILE        and put the table into FILE, between its markers
 //
 // Every contender is a server and a client in processes of their own. For each row they take turns, a short
@@ -35,7 +36,7 @@ func main() {
 	flag.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a turn is")
 	flag.Float64Var(&o.scale, "scale", 1, "how large whole trees are; 1 is what their targets are for")
 	quick := flag.Bool("quick", false, "few short rounds and small trees: a smoke run")
-	only := flag.String("only", "", "rows whose name matches, `REGEXP`; \"unix\", \"tls\" and, for whole trees, \"worlds\" are part of the name")
+	only := flag.String("only", "", "rows whose name matches, `REGEXP`; \"unix\", \"tls\", \"worlds\" for whole trees and \"records\" for durable state are part of the name")
 	who := flag.String("contenders", "", "contenders that match, `REGEXP`, beside the floor")
 	flag.StringVar(&o.profiles, "profile", "", "keep CPU profiles of the Go processes in `DIR`")
 	asJSON := flag.Bool("json", false, "print all that was measured as JSON")

@@ -12,6 +12,7 @@ import (
 
 	"capd/bench/load"
 	"capd/bench/peers"
+	"capd/bench/records"
 	"capd/bench/worlds"
 )
 
@@ -220,5 +221,43 @@ func TestGenerated(t *testing.T) {
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestRecords runs everything that is measured of durable state, with few entries and grants.
+func TestRecords(t *testing.T) {
+	rep, err := run(t.Context(), options{rounds: 1, slice: 20 * time.Millisecond, scale: 0.002, only: regexp.MustCompile(`^records: `), who: regexp.MustCompile(`^$`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Records) != 9 {
+		t.Fatalf("%d rows", len(rep.Records))
+	}
+	for _, r := range rep.Records {
+		if strings.Contains(r.Err, "strace") {
+			continue // its answer says so, which is enough here
+		}
+		if r.Err != "" || r.Value <= 0 || r.Floor != "" && (r.Base <= 0 || r.Ratio <= 0) {
+			t.Errorf("%+v", r)
+		}
+	}
+	testForms(t, rep, "revoke: syncs", "start with 200 grants", "record: off")
+}
+
+// TestRecordCells: a target is for the ratio if there is a floor, and for the figure if not.
+func TestRecordCells(t *testing.T) {
+	for want, row := range map[string]records.Row{
+		"100.0 µs|130.0 µs|1.30|≤ 1.35|met":    {Floor: "f", Unit: "µs", Base: 100, Value: 130, Ratio: 1.3, Target: 1.35},
+		"100.0 µs|140.0 µs|1.40|≤ 1.35|MISSED": {Floor: "f", Unit: "µs", Base: 100, Value: 140, Ratio: 1.4, Target: 1.35},
+		"10/s|90/s|9.00|≥ 8.00|met":            {Floor: "f", Unit: "/s", More: true, Base: 10, Value: 90, Ratio: 9, Target: 8},
+		"10/s|70/s|7.00|≥ 8.00|MISSED":         {Floor: "f", Unit: "/s", More: true, Base: 10, Value: 70, Ratio: 7, Target: 8},
+		"–|3.00|–|≤ 3.00|met":                  {Value: 3, Target: 3},
+		"–|3.20|–|≤ 3.00|MISSED":               {Value: 3.2, Target: 3},
+		"–|1999/s|–|≥ 2000/s|MISSED":           {Unit: "/s", More: true, Value: 1999, Target: 2000},
+		"–|–|–|≤ 3.00|no strace":               {Target: 3, Err: "no strace"},
+	} {
+		if got := strings.Join(recordCells(row), "|"); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
 	}
 }

@@ -45,6 +45,7 @@ func (r *report) grids() []grid {
 		gs = append(gs, t.grid())
 	}
 	gs = append(gs, r.worldGrids()...)
+	gs = append(gs, r.recordGrids()...)
 	if len(r.Resources)+len(r.Idle) > 0 {
 		gs = append(gs, r.costs())
 	}

@@ -20,6 +20,7 @@ import (
 
 	"capd/bench/load"
 	"capd/bench/peers"
+	"capd/bench/records"
 	"capd/bench/worlds"
 )
 
@@ -44,6 +45,7 @@ type report struct {
 	Resources []*resources         `json:"resources"`
 	Idle      map[string]idleUsage `json:"idle,omitempty"`
 	Worlds    *worlds.Result       `json:"worlds,omitempty"`
+	Records   []records.Row        `json:"records,omitempty"`
 }
 
 // A tableResult is one table over one network.
@@ -135,6 +137,9 @@ func run(ctx context.Context, o options) (*report, error) {
 		idle(ctx, dir, place, o, rep)
 	}
 	if rep.Worlds, err = wholeTrees(ctx, dir, place, o); err != nil {
+		return nil, err
+	}
+	if rep.Records, err = durable(ctx, dir, o); err != nil {
 		return nil, err
 	}
 	rep.Seconds = time.Since(rep.Begun).Seconds()

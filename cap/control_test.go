@@ -35,7 +35,7 @@ func TestConsole(t *testing.T) {
 	g, line, ctl, err := c.Grant(ctx, "agent", "a", true)
 	ok(t, err)
 	defer ctl.Close()
-	want := operator.Grant{Guest: "agent", Subject: "agent-run:agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Rights: membrane.AllRights &^ membrane.ChangeRights}
+	want := operator.Grant{Guest: "agent", Subject: "agent-run:agent", Source: operator.ByOperator, ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Rights: membrane.AllRights &^ membrane.ChangeRights}
 	if g != want {
 		t.Errorf("granted %+v, want %+v", g, want)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/client"
 	"capd/meter"
 	"capd/tests/scene"
 	"capd/vat"
@@ -49,7 +50,8 @@ func TestMove(t *testing.T) {
 		"to a read-only Dir":          {move(t, d.Cap(), "c/h", d.ReadOnly().Cap(), "h"), vfs.ReadOnly},
 		"from a read-only Dir":        {move(t, d.ReadOnly().Cap(), "c/h", d.Cap(), "h"), vfs.ReadOnly},
 		"into itself":                 {move(t, d.Cap(), "c", nil, "c/c"), vfs.Invalid},
-		"to a promise that fails":     {move(t, d.Cap(), "c/h", d.SubDir("missing").Cap(), "h"), vfs.Unsupported},
+		"to a promise that fails":     {d.Move(t.Context(), "c/h", d.SubDir("missing"), "h", vfs.If{}, vfs.If{}), vfs.NotFound},
+		"to a promise that failed":    {d.Move(t.Context(), "c/h", known(t, d.SubDir("missing")), "h", vfs.If{}, vfs.If{}), vfs.NotFound},
 		"to a File":                   {move(t, d.Cap(), "c/h", d.OpenFile("b/g").Cap(), "h"), vfs.NotDir},
 		"a directory, with a version": {d.Move(t.Context(), "c", d, "e", vfs.If{Is: vfs.Version{1}}, vfs.If{}), vfs.Invalid},
 		"another version":             {d.Move(t.Context(), "c/h", d, "e", vfs.If{Is: vfs.Version{1}}, vfs.If{}), vfs.Conflict},
@@ -62,6 +64,12 @@ func TestMove(t *testing.T) {
 	ok(t, err)
 	ok(t, d.Move(t.Context(), "c/h", d, "b/g", vfs.If{}, vfs.If{Is: v}))
 	reads(t, d, "b/g", "f")
+}
+
+// known returns d when it is known whether it leads anywhere.
+func known(t *testing.T, d *client.Dir) *client.Dir {
+	_, _ = d.Stat(t.Context())
+	return d
 }
 
 // Two grants of one host are held over one connection, and over two.

@@ -115,7 +115,7 @@ var fileNeeds = []needing{
 }
 
 // alwaysThere are the methods of a Dir and a File that need no right.
-var alwaysThere = []string{"readOnly", "subDir", "revocable", "help", "narrow", "rights"}
+var alwaysThere = []string{"readOnly", "subDir", "revocable", "help", "narrow", "rights", "explain"}
 
 func opened(n vfs.Node, err error) error {
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"testing"
 
 	schema "capd/capnp"
@@ -48,9 +49,9 @@ func TestShareChain(t *testing.T) {
 	gs, err := s.Authority.Grants("", 1<<20)
 	ok(t, err)
 	want := []operator.Grant{
-		{Guest: "agent", Subject: "agent-run:agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active, Rights: membrane.AllRights},
-		{Guest: "agent/1", Subject: "agent-run:agent", ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID, Rights: membrane.AllRights &^ membrane.ChangeRights},
-		{Guest: "agent/1/1", Subject: "agent-run:agent", ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2", Rights: membrane.AllRights &^ membrane.ChangeRights},
+		{Guest: "agent", Subject: "agent-run:agent", Source: operator.ByOperator, ID: root.ID, Mode: operator.ReadWrite, State: operator.Active, Rights: membrane.AllRights},
+		{Guest: "agent/1", Subject: "agent-run:agent", Source: operator.ByOperator, ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID, Rights: membrane.AllRights &^ membrane.ChangeRights},
+		{Guest: "agent/1/1", Subject: "agent-run:agent", Source: operator.ByOperator, ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2", Rights: membrane.AllRights &^ membrane.ChangeRights},
 	}
 	for i := range want {
 		if gs[i] != want[i] {
@@ -107,7 +108,7 @@ func TestShareRefused(t *testing.T) {
 	_, _, err = c.Share(ctx, nil)
 	is(t, "nothing", err, vfs.Invalid)
 	_, _, err = c.Share(ctx, d.SubDir("missing"))
-	is(t, "what cannot be opened", err, vfs.Invalid)
+	is(t, "what cannot be opened", err, vfs.NotFound)
 	lent, r := d.Revocable()
 	ok(t, r.Revoke(ctx))
 	_, _, err = c.Share(ctx, lent)
@@ -247,5 +248,47 @@ func TestOpenNoFollow(t *testing.T) {
 		is(t, "openDir "+what, dir, c.dir)
 		is(t, "openFile "+what, file, c.file)
 		is(t, "subDir "+what, sub, c.dir)
+	}
+}
+
+// A promise that has failed answers its own error where a Dir or a File to be shared, or whose shares are asked about, belongs.
+func TestSharesOfAFailedPromise(t *testing.T) {
+	ctx := t.Context()
+	s := serve(t, scene.InMemory(t, shareTree), nil)
+	loc, _ := s.Grant(t, "agent", "", false)
+	gone, _ := s.Grant(t, "gone", "", false)
+	_, err := s.Authority.Revoke("gone")
+	ok(t, err)
+	unknown := loc
+	unknown.Secret[0] ^= 1
+	for name, c := range map[string]struct {
+		at   locator.Locator
+		node func(*client.Conn) vfs.Node
+		want vfs.Code
+	}{
+		"an unknown secret": {unknown, func(c *client.Conn) vfs.Node { return c.Dir(ctx) }, vfs.Denied},
+		"a revoked grant":   {gone, func(c *client.Conn) vfs.Node { return c.Dir(ctx).SubDir("a") }, vfs.Revoked},
+		"what is missing":   {loc, func(c *client.Conn) vfs.Node { return c.Dir(ctx).SubDir("missing") }, vfs.NotFound},
+		"what is no file":   {loc, func(c *client.Conn) vfs.Node { return c.Dir(ctx).OpenFile("a") }, vfs.IsDir},
+		"nothing":           {loc, func(c *client.Conn) vfs.Node { return nil }, vfs.Invalid},
+	} {
+		conn := scene.Dial(t, c.at)
+		for method, do := range map[string]func(vfs.Node) error{
+			"share":       func(n vfs.Node) error { _, _, err := conn.Share(ctx, n); return err },
+			"shares":      func(n vfs.Node) error { _, err := conn.Shares(ctx, n); return err },
+			"revokeShare": func(n vfs.Node) error { return conn.RevokeShare(ctx, n, "1") },
+		} {
+			n := c.node(conn)
+			err := do(n)
+			is(t, method+" of "+name, err, c.want)
+			if method != "share" && strings.Contains(fmt.Sprint(err), "share takes") {
+				t.Errorf("%s of %s: %v", method, name, err)
+			}
+			if n == nil {
+				continue
+			}
+			_, _ = n.Stat(ctx) // it is known here now that it has failed
+			is(t, method+" again of "+name, do(n), c.want)
+		}
 	}
 }

@@ -13,12 +13,12 @@ type Grant capnp.Struct
 const Grant_TypeID = 0xfaffff35b613af32
 
 func NewGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 7})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 8})
 	return Grant(st), err
 }
 
 func NewRootGrant(s *capnp.Segment) (Grant, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 7})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 8})
 	return Grant(st), err
 }
 
@@ -223,12 +223,30 @@ func (s Grant) SetUsesLeft(v int64) {
 	capnp.Struct(s).SetUint64(24, uint64(v))
 }
 
+func (s Grant) Source() (string, error) {
+	p, err := capnp.Struct(s).Ptr(7)
+	return p.Text(), err
+}
+
+func (s Grant) HasSource() bool {
+	return capnp.Struct(s).HasPtr(7)
+}
+
+func (s Grant) SourceBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(7)
+	return p.TextBytes(), err
+}
+
+func (s Grant) SetSource(v string) error {
+	return capnp.Struct(s).SetText(7, v)
+}
+
 // Grant_List is a list of Grant.
 type Grant_List = capnp.StructList[Grant]
 
 // NewGrant creates a new list of Grant.
 func NewGrant_List(s *capnp.Segment, sz int32) (Grant_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 7}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 8}, sz)
 	return capnp.StructList[Grant](l), err
 }
 
@@ -336,12 +354,12 @@ type Root capnp.Struct
 const Root_TypeID = 0xde08d2717e3e5f13
 
 func NewRoot(s *capnp.Segment) (Root, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 7})
 	return Root(st), err
 }
 
 func NewRootRoot(s *capnp.Segment) (Root, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 7})
 	return Root(st), err
 }
 
@@ -470,12 +488,48 @@ func (s Root) NewLabels(n int32) (capnp.TextList, error) {
 	return l, err
 }
 
+func (s Root) Access() (string, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.Text(), err
+}
+
+func (s Root) HasAccess() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Root) AccessBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.TextBytes(), err
+}
+
+func (s Root) SetAccess(v string) error {
+	return capnp.Struct(s).SetText(5, v)
+}
+
+func (s Root) Scope() (string, error) {
+	p, err := capnp.Struct(s).Ptr(6)
+	return p.Text(), err
+}
+
+func (s Root) HasScope() bool {
+	return capnp.Struct(s).HasPtr(6)
+}
+
+func (s Root) ScopeBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(6)
+	return p.TextBytes(), err
+}
+
+func (s Root) SetScope(v string) error {
+	return capnp.Struct(s).SetText(6, v)
+}
+
 // Root_List is a list of Root.
 type Root_List = capnp.StructList[Root]
 
 // NewRoot creates a new list of Root.
 func NewRoot_List(s *capnp.Segment, sz int32) (Root_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 7}, sz)
 	return capnp.StructList[Root](l), err
 }
 
@@ -823,6 +877,14 @@ func (s Status) Threads() uint32 {
 
 func (s Status) SetThreads(v uint32) {
 	capnp.Struct(s).SetUint32(64, v)
+}
+
+func (s Status) Unrecorded() bool {
+	return capnp.Struct(s).Bit(544)
+}
+
+func (s Status) SetUnrecorded(v bool) {
+	capnp.Struct(s).SetBit(544, v)
 }
 
 // Status_List is a list of Status.
@@ -1452,18 +1514,191 @@ func NewGrantUsage_List(s *capnp.Segment, sz int32) (GrantUsage_List, error) {
 	return capnp.StructList[GrantUsage](l), err
 }
 
+type Invite capnp.Struct
+
+// Invite_TypeID is the unique identifier for the type Invite.
+const Invite_TypeID = 0xe3c6db87611bf2d5
+
+func NewInvite(s *capnp.Segment) (Invite, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 5})
+	return Invite(st), err
+}
+
+func NewRootInvite(s *capnp.Segment) (Invite, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 5})
+	return Invite(st), err
+}
+
+func ReadRootInvite(msg *capnp.Message) (Invite, error) {
+	root, err := msg.Root()
+	return Invite(root.Struct()), err
+}
+
+func (s Invite) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Invite) DecodeFromPtr(p capnp.Ptr) Invite {
+	return Invite(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Invite) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Invite) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Invite) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Invite) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Invite) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Invite) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Invite) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Invite) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Invite) Subject() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Invite) HasSubject() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Invite) SubjectBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Invite) SetSubject(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Invite) Permissions() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Invite) HasPermissions() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Invite) SetPermissions(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewPermissions sets the permissions field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Invite) NewPermissions(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s Invite) Source() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s Invite) HasSource() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Invite) SourceBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s Invite) SetSource(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s Invite) MadeMs() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Invite) SetMadeMs(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+func (s Invite) ExpiresMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Invite) SetExpiresMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Invite) State() Grant_State {
+	return Grant_State(capnp.Struct(s).Uint16(16))
+}
+
+func (s Invite) SetState(v Grant_State) {
+	capnp.Struct(s).SetUint16(16, uint16(v))
+}
+
+func (s Invite) MadeBy() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s Invite) HasMadeBy() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Invite) MadeByBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s Invite) SetMadeBy(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+// Invite_List is a list of Invite.
+type Invite_List = capnp.StructList[Invite]
+
+// NewInvite creates a new list of Invite.
+func NewInvite_List(s *capnp.Segment, sz int32) (Invite_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 24, PointerCount: 5}, sz)
+	return capnp.StructList[Invite](l), err
+}
+
 type Ask capnp.Struct
 
 // Ask_TypeID is the unique identifier for the type Ask.
 const Ask_TypeID = 0xc07fa9e18ae72eeb
 
 func NewAsk(s *capnp.Segment) (Ask, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 10})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 14})
 	return Ask(st), err
 }
 
 func NewRootAsk(s *capnp.Segment) (Ask, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 10})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 14})
 	return Ask(st), err
 }
 
@@ -1722,12 +1957,96 @@ func (s Ask) SetUsed(v bool) {
 	capnp.Struct(s).SetBit(144, v)
 }
 
+func (s Ask) Root() (string, error) {
+	p, err := capnp.Struct(s).Ptr(10)
+	return p.Text(), err
+}
+
+func (s Ask) HasRoot() bool {
+	return capnp.Struct(s).HasPtr(10)
+}
+
+func (s Ask) RootBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(10)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetRoot(v string) error {
+	return capnp.Struct(s).SetText(10, v)
+}
+
+func (s Ask) Access() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(11)
+	return Right_List(p.List()), err
+}
+
+func (s Ask) HasAccess() bool {
+	return capnp.Struct(s).HasPtr(11)
+}
+
+func (s Ask) SetAccess(v Right_List) error {
+	return capnp.Struct(s).SetPtr(11, v.ToPtr())
+}
+
+// NewAccess sets the access field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Ask) NewAccess(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(11, l.ToPtr())
+	return l, err
+}
+
+func (s Ask) Words() (string, error) {
+	p, err := capnp.Struct(s).Ptr(12)
+	return p.Text(), err
+}
+
+func (s Ask) HasWords() bool {
+	return capnp.Struct(s).HasPtr(12)
+}
+
+func (s Ask) WordsBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(12)
+	return p.TextBytes(), err
+}
+
+func (s Ask) SetWords(v string) error {
+	return capnp.Struct(s).SetText(12, v)
+}
+
+func (s Ask) Given() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(13)
+	return Right_List(p.List()), err
+}
+
+func (s Ask) HasGiven() bool {
+	return capnp.Struct(s).HasPtr(13)
+}
+
+func (s Ask) SetGiven(v Right_List) error {
+	return capnp.Struct(s).SetPtr(13, v.ToPtr())
+}
+
+// NewGiven sets the given field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Ask) NewGiven(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(13, l.ToPtr())
+	return l, err
+}
+
 // Ask_List is a list of Ask.
 type Ask_List = capnp.StructList[Ask]
 
 // NewAsk creates a new list of Ask.
 func NewAsk_List(s *capnp.Segment, sz int32) (Ask_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 10}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 14}, sz)
 	return capnp.StructList[Ask](l), err
 }
 
@@ -2036,6 +2355,1191 @@ func NewEvent_List(s *capnp.Segment, sz int32) (Event_List, error) {
 	return capnp.StructList[Event](l), err
 }
 
+type HookSpec capnp.Struct
+
+// HookSpec_TypeID is the unique identifier for the type HookSpec.
+const HookSpec_TypeID = 0xf441250766f27977
+
+func NewHookSpec(s *capnp.Segment) (HookSpec, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4})
+	return HookSpec(st), err
+}
+
+func NewRootHookSpec(s *capnp.Segment) (HookSpec, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4})
+	return HookSpec(st), err
+}
+
+func ReadRootHookSpec(msg *capnp.Message) (HookSpec, error) {
+	root, err := msg.Root()
+	return HookSpec(root.Struct()), err
+}
+
+func (s HookSpec) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (HookSpec) DecodeFromPtr(p capnp.Ptr) HookSpec {
+	return HookSpec(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s HookSpec) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s HookSpec) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s HookSpec) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s HookSpec) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s HookSpec) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s HookSpec) HasName() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s HookSpec) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s HookSpec) SetName(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s HookSpec) Operations() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return capnp.TextList(p.List()), err
+}
+
+func (s HookSpec) HasOperations() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s HookSpec) SetOperations(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewOperations sets the operations field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s HookSpec) NewOperations(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s HookSpec) Patterns() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return capnp.TextList(p.List()), err
+}
+
+func (s HookSpec) HasPatterns() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s HookSpec) SetPatterns(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewPatterns sets the patterns field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s HookSpec) NewPatterns(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s HookSpec) Subject() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s HookSpec) HasSubject() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s HookSpec) SubjectBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s HookSpec) SetSubject(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s HookSpec) Before() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s HookSpec) SetBefore(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s HookSpec) After() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s HookSpec) SetAfter(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
+func (s HookSpec) Observe() bool {
+	return capnp.Struct(s).Bit(2)
+}
+
+func (s HookSpec) SetObserve(v bool) {
+	capnp.Struct(s).SetBit(2, v)
+}
+
+// HookSpec_List is a list of HookSpec.
+type HookSpec_List = capnp.StructList[HookSpec]
+
+// NewHookSpec creates a new list of HookSpec.
+func NewHookSpec_List(s *capnp.Segment, sz int32) (HookSpec_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4}, sz)
+	return capnp.StructList[HookSpec](l), err
+}
+
+type HookState capnp.Struct
+
+// HookState_TypeID is the unique identifier for the type HookState.
+const HookState_TypeID = 0x8c13500ab588de1b
+
+func NewHookState(s *capnp.Segment) (HookState, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 4})
+	return HookState(st), err
+}
+
+func NewRootHookState(s *capnp.Segment) (HookState, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 4})
+	return HookState(st), err
+}
+
+func ReadRootHookState(msg *capnp.Message) (HookState, error) {
+	root, err := msg.Root()
+	return HookState(root.Struct()), err
+}
+
+func (s HookState) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (HookState) DecodeFromPtr(p capnp.Ptr) HookState {
+	return HookState(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s HookState) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s HookState) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s HookState) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s HookState) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s HookState) Spec() (HookSpec, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return HookSpec(p.Struct()), err
+}
+
+func (s HookState) HasSpec() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s HookState) SetSpec(v HookSpec) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewSpec sets the spec field to a newly
+// allocated HookSpec struct, preferring placement in s's segment.
+func (s HookState) NewSpec() (HookSpec, error) {
+	ss, err := NewHookSpec(capnp.Struct(s).Segment())
+	if err != nil {
+		return HookSpec{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s HookState) Command() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return capnp.TextList(p.List()), err
+}
+
+func (s HookState) HasCommand() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s HookState) SetCommand(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewCommand sets the command field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s HookState) NewCommand(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s HookState) Source() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s HookState) HasSource() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s HookState) SourceBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s HookState) SetSource(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s HookState) Gone() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s HookState) SetGone(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s HookState) Behind() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s HookState) SetBehind(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s HookState) Failing() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s HookState) HasFailing() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s HookState) FailingBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s HookState) SetFailing(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+// HookState_List is a list of HookState.
+type HookState_List = capnp.StructList[HookState]
+
+// NewHookState creates a new list of HookState.
+func NewHookState_List(s *capnp.Segment, sz int32) (HookState_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 4}, sz)
+	return capnp.StructList[HookState](l), err
+}
+
+type HookedChange capnp.Struct
+
+// HookedChange_TypeID is the unique identifier for the type HookedChange.
+const HookedChange_TypeID = 0xe4f897ce1b36518e
+
+func NewHookedChange(s *capnp.Segment) (HookedChange, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return HookedChange(st), err
+}
+
+func NewRootHookedChange(s *capnp.Segment) (HookedChange, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return HookedChange(st), err
+}
+
+func ReadRootHookedChange(msg *capnp.Message) (HookedChange, error) {
+	root, err := msg.Root()
+	return HookedChange(root.Struct()), err
+}
+
+func (s HookedChange) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (HookedChange) DecodeFromPtr(p capnp.Ptr) HookedChange {
+	return HookedChange(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s HookedChange) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s HookedChange) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s HookedChange) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s HookedChange) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s HookedChange) Operation() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s HookedChange) HasOperation() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s HookedChange) OperationBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s HookedChange) SetOperation(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s HookedChange) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s HookedChange) HasPath() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s HookedChange) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s HookedChange) SetPath(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s HookedChange) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s HookedChange) HasTo() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s HookedChange) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s HookedChange) SetTo(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s HookedChange) Root() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s HookedChange) HasRoot() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s HookedChange) RootBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s HookedChange) SetRoot(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s HookedChange) Subject() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s HookedChange) HasSubject() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s HookedChange) SubjectBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s HookedChange) SetSubject(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+func (s HookedChange) Grant() (string, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.Text(), err
+}
+
+func (s HookedChange) HasGrant() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s HookedChange) GrantBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.TextBytes(), err
+}
+
+func (s HookedChange) SetGrant(v string) error {
+	return capnp.Struct(s).SetText(5, v)
+}
+
+// HookedChange_List is a list of HookedChange.
+type HookedChange_List = capnp.StructList[HookedChange]
+
+// NewHookedChange creates a new list of HookedChange.
+func NewHookedChange_List(s *capnp.Segment, sz int32) (HookedChange_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6}, sz)
+	return capnp.StructList[HookedChange](l), err
+}
+
+// Hook_TypeID is the unique identifier for the type Hook.
+const Hook_TypeID = 0xddb25690a5dff94c
+
+type Hook_Answer uint16
+
+// Hook_Answer_TypeID is the unique identifier for the type Hook_Answer.
+const Hook_Answer_TypeID = 0xfb1c474f86c55e77
+
+// Values of Hook_Answer.
+const (
+	Hook_Answer_ok   Hook_Answer = 0
+	Hook_Answer_deny Hook_Answer = 1
+	Hook_Answer_ask  Hook_Answer = 2
+)
+
+// String returns the enum's constant name.
+func (c Hook_Answer) String() string {
+	switch c {
+	case Hook_Answer_ok:
+		return "ok"
+	case Hook_Answer_deny:
+		return "deny"
+	case Hook_Answer_ask:
+		return "ask"
+
+	default:
+		return ""
+	}
+}
+
+// Hook_AnswerFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func Hook_AnswerFromString(c string) Hook_Answer {
+	switch c {
+	case "ok":
+		return Hook_Answer_ok
+	case "deny":
+		return Hook_Answer_deny
+	case "ask":
+		return Hook_Answer_ask
+
+	default:
+		return 0
+	}
+}
+
+type Hook_Answer_List = capnp.EnumList[Hook_Answer]
+
+func NewHook_Answer_List(s *capnp.Segment, sz int32) (Hook_Answer_List, error) {
+	return capnp.NewEnumList[Hook_Answer](s, sz)
+}
+
+type Hook_Outcome capnp.Struct
+
+// Hook_Outcome_TypeID is the unique identifier for the type Hook_Outcome.
+const Hook_Outcome_TypeID = 0xec27715d850962be
+
+func NewHook_Outcome(s *capnp.Segment) (Hook_Outcome, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
+	return Hook_Outcome(st), err
+}
+
+func NewRootHook_Outcome(s *capnp.Segment) (Hook_Outcome, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
+	return Hook_Outcome(st), err
+}
+
+func ReadRootHook_Outcome(msg *capnp.Message) (Hook_Outcome, error) {
+	root, err := msg.Root()
+	return Hook_Outcome(root.Struct()), err
+}
+
+func (s Hook_Outcome) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Hook_Outcome) DecodeFromPtr(p capnp.Ptr) Hook_Outcome {
+	return Hook_Outcome(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Hook_Outcome) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Hook_Outcome) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Hook_Outcome) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Hook_Outcome) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Hook_Outcome) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Hook_Outcome) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Hook_Outcome) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Hook_Outcome) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Hook_Outcome) Result() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Hook_Outcome) HasResult() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Hook_Outcome) ResultBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Hook_Outcome) SetResult(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Hook_Outcome) Code() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Hook_Outcome) HasCode() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Hook_Outcome) CodeBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Hook_Outcome) SetCode(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Hook_Outcome) AtMs() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Hook_Outcome) SetAtMs(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+// Hook_Outcome_List is a list of Hook_Outcome.
+type Hook_Outcome_List = capnp.StructList[Hook_Outcome]
+
+// NewHook_Outcome creates a new list of Hook_Outcome.
+func NewHook_Outcome_List(s *capnp.Segment, sz int32) (Hook_Outcome_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3}, sz)
+	return capnp.StructList[Hook_Outcome](l), err
+}
+
+type Hook_before_Params capnp.Struct
+
+// Hook_before_Params_TypeID is the unique identifier for the type Hook_before_Params.
+const Hook_before_Params_TypeID = 0xce8b930a0d6bc795
+
+func (s Hook_before_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Hook_before_Params) DecodeFromPtr(p capnp.Ptr) Hook_before_Params {
+	return Hook_before_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Hook_before_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Hook_before_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Hook_before_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Hook_before_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Hook_before_Params) Change() (HookedChange, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return HookedChange(p.Struct()), err
+}
+
+func (s Hook_before_Params) HasChange() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Hook_before_Params) SetChange(v HookedChange) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewChange sets the change field to a newly
+// allocated HookedChange struct, preferring placement in s's segment.
+func (s Hook_before_Params) NewChange() (HookedChange, error) {
+	ss, err := NewHookedChange(capnp.Struct(s).Segment())
+	if err != nil {
+		return HookedChange{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+type Hook_before_Results capnp.Struct
+
+// Hook_before_Results_TypeID is the unique identifier for the type Hook_before_Results.
+const Hook_before_Results_TypeID = 0xdc2a5d9472cc1584
+
+func (s Hook_before_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Hook_before_Results) DecodeFromPtr(p capnp.Ptr) Hook_before_Results {
+	return Hook_before_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Hook_before_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Hook_before_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Hook_before_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Hook_before_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Hook_before_Results) Answer() Hook_Answer {
+	return Hook_Answer(capnp.Struct(s).Uint16(0))
+}
+
+func (s Hook_before_Results) SetAnswer(v Hook_Answer) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Hook_before_Results) Reason() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Hook_before_Results) HasReason() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Hook_before_Results) ReasonBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Hook_before_Results) SetReason(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Hook_after_Params capnp.Struct
+
+// Hook_after_Params_TypeID is the unique identifier for the type Hook_after_Params.
+const Hook_after_Params_TypeID = 0xaa7b1669e1083cd3
+
+func (s Hook_after_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Hook_after_Params) DecodeFromPtr(p capnp.Ptr) Hook_after_Params {
+	return Hook_after_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Hook_after_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Hook_after_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Hook_after_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Hook_after_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Hook_after_Params) Change() (HookedChange, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return HookedChange(p.Struct()), err
+}
+
+func (s Hook_after_Params) HasChange() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Hook_after_Params) SetChange(v HookedChange) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewChange sets the change field to a newly
+// allocated HookedChange struct, preferring placement in s's segment.
+func (s Hook_after_Params) NewChange() (HookedChange, error) {
+	ss, err := NewHookedChange(capnp.Struct(s).Segment())
+	if err != nil {
+		return HookedChange{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Hook_after_Params) Outcome() (Hook_Outcome, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Hook_Outcome(p.Struct()), err
+}
+
+func (s Hook_after_Params) HasOutcome() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Hook_after_Params) SetOutcome(v Hook_Outcome) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewOutcome sets the outcome field to a newly
+// allocated Hook_Outcome struct, preferring placement in s's segment.
+func (s Hook_after_Params) NewOutcome() (Hook_Outcome, error) {
+	ss, err := NewHook_Outcome(capnp.Struct(s).Segment())
+	if err != nil {
+		return Hook_Outcome{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+type Hook_after_Results capnp.Struct
+
+// Hook_after_Results_TypeID is the unique identifier for the type Hook_after_Results.
+const Hook_after_Results_TypeID = 0xdd3e8cc793e31890
+
+func (s Hook_after_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Hook_after_Results) DecodeFromPtr(p capnp.Ptr) Hook_after_Results {
+	return Hook_after_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Hook_after_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Hook_after_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Hook_after_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Hook_after_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Explanation capnp.Struct
+
+// Explanation_TypeID is the unique identifier for the type Explanation.
+const Explanation_TypeID = 0xdd74c376a2b710d8
+
+func NewExplanation(s *capnp.Segment) (Explanation, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
+	return Explanation(st), err
+}
+
+func NewRootExplanation(s *capnp.Segment) (Explanation, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
+	return Explanation(st), err
+}
+
+func ReadRootExplanation(msg *capnp.Message) (Explanation, error) {
+	root, err := msg.Root()
+	return Explanation(root.Struct()), err
+}
+
+func (s Explanation) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Explanation) DecodeFromPtr(p capnp.Ptr) Explanation {
+	return Explanation(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Explanation) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Explanation) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Explanation) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Explanation) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Explanation) Grant() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Explanation) HasGrant() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Explanation) GrantBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Explanation) SetGrant(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Explanation) Guest() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Explanation) HasGuest() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Explanation) GuestBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Explanation) SetGuest(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Explanation) Answer() Explanation_Answer {
+	return Explanation_Answer(capnp.Struct(s).Uint16(0))
+}
+
+func (s Explanation) SetAnswer(v Explanation_Answer) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Explanation) Code() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Explanation) HasCode() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Explanation) CodeBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Explanation) SetCode(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Explanation) Message_() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s Explanation) HasMessage_() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Explanation) Message_Bytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s Explanation) SetMessage_(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s Explanation) Reasons() (Explanation_Reason_List, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return Explanation_Reason_List(p.List()), err
+}
+
+func (s Explanation) HasReasons() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Explanation) SetReasons(v Explanation_Reason_List) error {
+	return capnp.Struct(s).SetPtr(4, v.ToPtr())
+}
+
+// NewReasons sets the reasons field to a newly
+// allocated Explanation_Reason_List, preferring placement in s's segment.
+func (s Explanation) NewReasons(n int32) (Explanation_Reason_List, error) {
+	l, err := NewExplanation_Reason_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Explanation_Reason_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(4, l.ToPtr())
+	return l, err
+}
+
+// Explanation_List is a list of Explanation.
+type Explanation_List = capnp.StructList[Explanation]
+
+// NewExplanation creates a new list of Explanation.
+func NewExplanation_List(s *capnp.Segment, sz int32) (Explanation_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5}, sz)
+	return capnp.StructList[Explanation](l), err
+}
+
+type Explanation_Answer uint16
+
+// Explanation_Answer_TypeID is the unique identifier for the type Explanation_Answer.
+const Explanation_Answer_TypeID = 0xb41ce1f54bc9f42f
+
+// Values of Explanation_Answer.
+const (
+	Explanation_Answer_yes Explanation_Answer = 0
+	Explanation_Answer_ask Explanation_Answer = 1
+	Explanation_Answer_no  Explanation_Answer = 2
+)
+
+// String returns the enum's constant name.
+func (c Explanation_Answer) String() string {
+	switch c {
+	case Explanation_Answer_yes:
+		return "yes"
+	case Explanation_Answer_ask:
+		return "ask"
+	case Explanation_Answer_no:
+		return "no"
+
+	default:
+		return ""
+	}
+}
+
+// Explanation_AnswerFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func Explanation_AnswerFromString(c string) Explanation_Answer {
+	switch c {
+	case "yes":
+		return Explanation_Answer_yes
+	case "ask":
+		return Explanation_Answer_ask
+	case "no":
+		return Explanation_Answer_no
+
+	default:
+		return 0
+	}
+}
+
+type Explanation_Answer_List = capnp.EnumList[Explanation_Answer]
+
+func NewExplanation_Answer_List(s *capnp.Segment, sz int32) (Explanation_Answer_List, error) {
+	return capnp.NewEnumList[Explanation_Answer](s, sz)
+}
+
+type Explanation_Reason capnp.Struct
+
+// Explanation_Reason_TypeID is the unique identifier for the type Explanation_Reason.
+const Explanation_Reason_TypeID = 0xa798593159ca3fab
+
+func NewExplanation_Reason(s *capnp.Segment) (Explanation_Reason, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
+	return Explanation_Reason(st), err
+}
+
+func NewRootExplanation_Reason(s *capnp.Segment) (Explanation_Reason, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
+	return Explanation_Reason(st), err
+}
+
+func ReadRootExplanation_Reason(msg *capnp.Message) (Explanation_Reason, error) {
+	root, err := msg.Root()
+	return Explanation_Reason(root.Struct()), err
+}
+
+func (s Explanation_Reason) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Explanation_Reason) DecodeFromPtr(p capnp.Ptr) Explanation_Reason {
+	return Explanation_Reason(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Explanation_Reason) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Explanation_Reason) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Explanation_Reason) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Explanation_Reason) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Explanation_Reason) What() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Explanation_Reason) HasWhat() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Explanation_Reason) WhatBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Explanation_Reason) SetWhat(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Explanation_Reason) Says() Explanation_Answer {
+	return Explanation_Answer(capnp.Struct(s).Uint16(0))
+}
+
+func (s Explanation_Reason) SetSays(v Explanation_Answer) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Explanation_Reason) Text() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Explanation_Reason) HasText() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Explanation_Reason) TextBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Explanation_Reason) SetText(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Explanation_Reason) Source() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Explanation_Reason) HasSource() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Explanation_Reason) SourceBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Explanation_Reason) SetSource(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Explanation_Reason) InMount() bool {
+	return capnp.Struct(s).Bit(16)
+}
+
+func (s Explanation_Reason) SetInMount(v bool) {
+	capnp.Struct(s).SetBit(16, v)
+}
+
+// Explanation_Reason_List is a list of Explanation_Reason.
+type Explanation_Reason_List = capnp.StructList[Explanation_Reason]
+
+// NewExplanation_Reason creates a new list of Explanation_Reason.
+func NewExplanation_Reason_List(s *capnp.Segment, sz int32) (Explanation_Reason_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3}, sz)
+	return capnp.StructList[Explanation_Reason](l), err
+}
+
 // Console_TypeID is the unique identifier for the type Console.
 const Console_TypeID = 0xf2ac4ba96d43e91a
 
@@ -2208,6 +3712,14 @@ func (s Console_grant_Params) Uses() int64 {
 
 func (s Console_grant_Params) SetUses(v int64) {
 	capnp.Struct(s).SetUint64(24, uint64(v))
+}
+
+func (s Console_grant_Params) ScratchBytes() int64 {
+	return int64(capnp.Struct(s).Uint64(32))
+}
+
+func (s Console_grant_Params) SetScratchBytes(v int64) {
+	capnp.Struct(s).SetUint64(32, uint64(v))
 }
 
 type Console_grant_Results capnp.Struct
@@ -3621,6 +5133,30 @@ func (s Console_decide_Params) SetForMs(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
+func (s Console_decide_Params) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return Right_List(p.List()), err
+}
+
+func (s Console_decide_Params) HasRights() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Console_decide_Params) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(3, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Console_decide_Params) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(3, l.ToPtr())
+	return l, err
+}
+
 type Console_decide_Results capnp.Struct
 
 // Console_decide_Results_TypeID is the unique identifier for the type Console_decide_Results.
@@ -4258,8 +5794,807 @@ func (s Console_policies_Results) NewPolicies(n int32) (PolicyVersion_List, erro
 	return l, err
 }
 
+type Console_checkpoint_Params capnp.Struct
+
+// Console_checkpoint_Params_TypeID is the unique identifier for the type Console_checkpoint_Params.
+const Console_checkpoint_Params_TypeID = 0xf609fc4fe74b2004
+
+func (s Console_checkpoint_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_checkpoint_Params) DecodeFromPtr(p capnp.Ptr) Console_checkpoint_Params {
+	return Console_checkpoint_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_checkpoint_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_checkpoint_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_checkpoint_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_checkpoint_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_checkpoint_Results capnp.Struct
+
+// Console_checkpoint_Results_TypeID is the unique identifier for the type Console_checkpoint_Results.
+const Console_checkpoint_Results_TypeID = 0xa41ca1559bdbe16f
+
+func (s Console_checkpoint_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_checkpoint_Results) DecodeFromPtr(p capnp.Ptr) Console_checkpoint_Results {
+	return Console_checkpoint_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_checkpoint_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_checkpoint_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_checkpoint_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_checkpoint_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_checkpoint_Results) Note() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_checkpoint_Results) HasNote() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_checkpoint_Results) NoteBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_checkpoint_Results) SetNote(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_addHook_Params capnp.Struct
+
+// Console_addHook_Params_TypeID is the unique identifier for the type Console_addHook_Params.
+const Console_addHook_Params_TypeID = 0xf76b17dd959f4823
+
+func (s Console_addHook_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_addHook_Params) DecodeFromPtr(p capnp.Ptr) Console_addHook_Params {
+	return Console_addHook_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_addHook_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_addHook_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_addHook_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_addHook_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_addHook_Params) Spec() (HookSpec, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return HookSpec(p.Struct()), err
+}
+
+func (s Console_addHook_Params) HasSpec() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_addHook_Params) SetSpec(v HookSpec) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewSpec sets the spec field to a newly
+// allocated HookSpec struct, preferring placement in s's segment.
+func (s Console_addHook_Params) NewSpec() (HookSpec, error) {
+	ss, err := NewHookSpec(capnp.Struct(s).Segment())
+	if err != nil {
+		return HookSpec{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Console_addHook_Params) Hook() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(1)
+	return p.Interface()
+}
+
+func (s Console_addHook_Params) HasHook() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_addHook_Params) SetHook(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+type Console_addHook_Results capnp.Struct
+
+// Console_addHook_Results_TypeID is the unique identifier for the type Console_addHook_Results.
+const Console_addHook_Results_TypeID = 0xea4c18d7c2f89a56
+
+func (s Console_addHook_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_addHook_Results) DecodeFromPtr(p capnp.Ptr) Console_addHook_Results {
+	return Console_addHook_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_addHook_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_addHook_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_addHook_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_addHook_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_hooks_Params capnp.Struct
+
+// Console_hooks_Params_TypeID is the unique identifier for the type Console_hooks_Params.
+const Console_hooks_Params_TypeID = 0xae3866b78860eebc
+
+func (s Console_hooks_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_hooks_Params) DecodeFromPtr(p capnp.Ptr) Console_hooks_Params {
+	return Console_hooks_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_hooks_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_hooks_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_hooks_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_hooks_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_hooks_Results capnp.Struct
+
+// Console_hooks_Results_TypeID is the unique identifier for the type Console_hooks_Results.
+const Console_hooks_Results_TypeID = 0xe40a133fdd4eb60d
+
+func (s Console_hooks_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_hooks_Results) DecodeFromPtr(p capnp.Ptr) Console_hooks_Results {
+	return Console_hooks_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_hooks_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_hooks_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_hooks_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_hooks_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_hooks_Results) Hooks() (HookState_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return HookState_List(p.List()), err
+}
+
+func (s Console_hooks_Results) HasHooks() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_hooks_Results) SetHooks(v HookState_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewHooks sets the hooks field to a newly
+// allocated HookState_List, preferring placement in s's segment.
+func (s Console_hooks_Results) NewHooks(n int32) (HookState_List, error) {
+	l, err := NewHookState_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return HookState_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Console_removeHook_Params capnp.Struct
+
+// Console_removeHook_Params_TypeID is the unique identifier for the type Console_removeHook_Params.
+const Console_removeHook_Params_TypeID = 0xefb8eb51892e2a39
+
+func (s Console_removeHook_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_removeHook_Params) DecodeFromPtr(p capnp.Ptr) Console_removeHook_Params {
+	return Console_removeHook_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_removeHook_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_removeHook_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_removeHook_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_removeHook_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_removeHook_Params) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_removeHook_Params) HasName() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_removeHook_Params) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_removeHook_Params) SetName(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_removeHook_Results capnp.Struct
+
+// Console_removeHook_Results_TypeID is the unique identifier for the type Console_removeHook_Results.
+const Console_removeHook_Results_TypeID = 0xd5609758f528fc95
+
+func (s Console_removeHook_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_removeHook_Results) DecodeFromPtr(p capnp.Ptr) Console_removeHook_Results {
+	return Console_removeHook_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_removeHook_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_removeHook_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_removeHook_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_removeHook_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_invite_Params capnp.Struct
+
+// Console_invite_Params_TypeID is the unique identifier for the type Console_invite_Params.
+const Console_invite_Params_TypeID = 0xba758f0392d13302
+
+func (s Console_invite_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_invite_Params) DecodeFromPtr(p capnp.Ptr) Console_invite_Params {
+	return Console_invite_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_invite_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_invite_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_invite_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_invite_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_invite_Params) Subject() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_invite_Params) HasSubject() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_invite_Params) SubjectBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_invite_Params) SetSubject(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_invite_Params) ExpiresInMs() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Console_invite_Params) SetExpiresInMs(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+func (s Console_invite_Params) Permissions() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Console_invite_Params) HasPermissions() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_invite_Params) SetPermissions(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewPermissions sets the permissions field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Console_invite_Params) NewPermissions(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s Console_invite_Params) Source() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Console_invite_Params) HasSource() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Console_invite_Params) SourceBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Console_invite_Params) SetSource(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+type Console_invite_Results capnp.Struct
+
+// Console_invite_Results_TypeID is the unique identifier for the type Console_invite_Results.
+const Console_invite_Results_TypeID = 0xcff9f1d6054426e6
+
+func (s Console_invite_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_invite_Results) DecodeFromPtr(p capnp.Ptr) Console_invite_Results {
+	return Console_invite_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_invite_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_invite_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_invite_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_invite_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_invite_Results) Invite() (Invite, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Invite(p.Struct()), err
+}
+
+func (s Console_invite_Results) HasInvite() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_invite_Results) SetInvite(v Invite) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewInvite sets the invite field to a newly
+// allocated Invite struct, preferring placement in s's segment.
+func (s Console_invite_Results) NewInvite() (Invite, error) {
+	ss, err := NewInvite(capnp.Struct(s).Segment())
+	if err != nil {
+		return Invite{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Console_invite_Results) Locator() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Console_invite_Results) HasLocator() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_invite_Results) LocatorBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Console_invite_Results) SetLocator(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+type Console_invites_Params capnp.Struct
+
+// Console_invites_Params_TypeID is the unique identifier for the type Console_invites_Params.
+const Console_invites_Params_TypeID = 0xb8720b67080cafe5
+
+func (s Console_invites_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_invites_Params) DecodeFromPtr(p capnp.Ptr) Console_invites_Params {
+	return Console_invites_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_invites_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_invites_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_invites_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_invites_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_invites_Results capnp.Struct
+
+// Console_invites_Results_TypeID is the unique identifier for the type Console_invites_Results.
+const Console_invites_Results_TypeID = 0xfbbecb7954cc81c2
+
+func (s Console_invites_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_invites_Results) DecodeFromPtr(p capnp.Ptr) Console_invites_Results {
+	return Console_invites_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_invites_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_invites_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_invites_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_invites_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_invites_Results) Invites() (Invite_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Invite_List(p.List()), err
+}
+
+func (s Console_invites_Results) HasInvites() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_invites_Results) SetInvites(v Invite_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewInvites sets the invites field to a newly
+// allocated Invite_List, preferring placement in s's segment.
+func (s Console_invites_Results) NewInvites(n int32) (Invite_List, error) {
+	l, err := NewInvite_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Invite_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Console_revokeInvite_Params capnp.Struct
+
+// Console_revokeInvite_Params_TypeID is the unique identifier for the type Console_revokeInvite_Params.
+const Console_revokeInvite_Params_TypeID = 0xebb5cca7cc1d6551
+
+func (s Console_revokeInvite_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_revokeInvite_Params) DecodeFromPtr(p capnp.Ptr) Console_revokeInvite_Params {
+	return Console_revokeInvite_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_revokeInvite_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_revokeInvite_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_revokeInvite_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_revokeInvite_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_revokeInvite_Params) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_revokeInvite_Params) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_revokeInvite_Params) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_revokeInvite_Params) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Console_revokeInvite_Results capnp.Struct
+
+// Console_revokeInvite_Results_TypeID is the unique identifier for the type Console_revokeInvite_Results.
+const Console_revokeInvite_Results_TypeID = 0xad00030333aebc36
+
+func (s Console_revokeInvite_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_revokeInvite_Results) DecodeFromPtr(p capnp.Ptr) Console_revokeInvite_Results {
+	return Console_revokeInvite_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_revokeInvite_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_revokeInvite_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_revokeInvite_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_revokeInvite_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Console_explain_Params capnp.Struct
+
+// Console_explain_Params_TypeID is the unique identifier for the type Console_explain_Params.
+const Console_explain_Params_TypeID = 0xa241b10e06f1aae9
+
+func (s Console_explain_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_explain_Params) DecodeFromPtr(p capnp.Ptr) Console_explain_Params {
+	return Console_explain_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_explain_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_explain_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_explain_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_explain_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_explain_Params) Guest() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_explain_Params) HasGuest() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_explain_Params) GuestBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_explain_Params) SetGuest(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_explain_Params) Right() Right {
+	return Right(capnp.Struct(s).Uint16(0))
+}
+
+func (s Console_explain_Params) SetRight(v Right) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Console_explain_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Console_explain_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_explain_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Console_explain_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Console_explain_Params) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Console_explain_Params) HasTo() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Console_explain_Params) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Console_explain_Params) SetTo(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+type Console_explain_Results capnp.Struct
+
+// Console_explain_Results_TypeID is the unique identifier for the type Console_explain_Results.
+const Console_explain_Results_TypeID = 0xdb429ea02842192f
+
+func (s Console_explain_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_explain_Results) DecodeFromPtr(p capnp.Ptr) Console_explain_Results {
+	return Console_explain_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_explain_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_explain_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_explain_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_explain_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_explain_Results) Grants() (Explanation_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Explanation_List(p.List()), err
+}
+
+func (s Console_explain_Results) HasGrants() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_explain_Results) SetGrants(v Explanation_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewGrants sets the grants field to a newly
+// allocated Explanation_List, preferring placement in s's segment.
+func (s Console_explain_Results) NewGrants(n int32) (Explanation_List, error) {
+	l, err := NewExplanation_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Explanation_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // Console_grant describes Console.grant to package vat.
-var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 32, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
+var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 40, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
 // Console_list describes Console.list to package vat.
 var Console_list = vat.Method[Console_list_Params, Console_list_Results]{Interface: Console_TypeID, ID: 1, Name: "Console.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
@@ -4298,7 +6633,7 @@ var Console_asks = vat.Method[Console_asks_Params, Console_asks_Results]{Interfa
 var Console_showAsk = vat.Method[Console_showAsk_Params, Console_showAsk_Results]{Interface: Console_TypeID, ID: 12, Name: "Console.showAsk", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Console_decide describes Console.decide to package vat.
-var Console_decide = vat.Method[Console_decide_Params, Console_decide_Results]{Interface: Console_TypeID, ID: 13, Name: "Console.decide", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+var Console_decide = vat.Method[Console_decide_Params, Console_decide_Results]{Interface: Console_TypeID, ID: 13, Name: "Console.decide", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 4}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Console_approvals describes Console.approvals to package vat.
 var Console_approvals = vat.Method[Console_approvals_Params, Console_approvals_Results]{Interface: Console_TypeID, ID: 14, Name: "Console.approvals", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
@@ -4318,6 +6653,36 @@ var Console_setPolicy = vat.Method[Console_setPolicy_Params, Console_setPolicy_R
 // Console_policies describes Console.policies to package vat.
 var Console_policies = vat.Method[Console_policies_Params, Console_policies_Results]{Interface: Console_TypeID, ID: 19, Name: "Console.policies", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Console_checkpoint describes Console.checkpoint to package vat.
+var Console_checkpoint = vat.Method[Console_checkpoint_Params, Console_checkpoint_Results]{Interface: Console_TypeID, ID: 20, Name: "Console.checkpoint", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_addHook describes Console.addHook to package vat.
+var Console_addHook = vat.Method[Console_addHook_Params, Console_addHook_Results]{Interface: Console_TypeID, ID: 21, Name: "Console.addHook", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+
+// Console_hooks describes Console.hooks to package vat.
+var Console_hooks = vat.Method[Console_hooks_Params, Console_hooks_Results]{Interface: Console_TypeID, ID: 22, Name: "Console.hooks", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_removeHook describes Console.removeHook to package vat.
+var Console_removeHook = vat.Method[Console_removeHook_Params, Console_removeHook_Results]{Interface: Console_TypeID, ID: 23, Name: "Console.removeHook", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_invite describes Console.invite to package vat.
+var Console_invite = vat.Method[Console_invite_Params, Console_invite_Results]{Interface: Console_TypeID, ID: 24, Name: "Console.invite", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+
+// Console_invites describes Console.invites to package vat.
+var Console_invites = vat.Method[Console_invites_Params, Console_invites_Results]{Interface: Console_TypeID, ID: 25, Name: "Console.invites", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_revokeInvite describes Console.revokeInvite to package vat.
+var Console_revokeInvite = vat.Method[Console_revokeInvite_Params, Console_revokeInvite_Results]{Interface: Console_TypeID, ID: 26, Name: "Console.revokeInvite", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_explain describes Console.explain to package vat.
+var Console_explain = vat.Method[Console_explain_Params, Console_explain_Results]{Interface: Console_TypeID, ID: 27, Name: "Console.explain", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Console_addHook_Params_spec is the place of the field spec of Console_addHook_Params in a pipelined path.
+const Console_addHook_Params_spec vat.Field = 0
+
+// Console_addHook_Params_hook is the place of the field hook of Console_addHook_Params in a pipelined path.
+const Console_addHook_Params_hook vat.Field = 1
+
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0
 
@@ -4326,6 +6691,9 @@ const Console_grant_Results_grant vat.Field = 0
 
 // Console_grant_Results_control is the place of the field control of Console_grant_Results in a pipelined path.
 const Console_grant_Results_control vat.Field = 2
+
+// Console_invite_Results_invite is the place of the field invite of Console_invite_Results in a pipelined path.
+const Console_invite_Results_invite vat.Field = 0
 
 // Console_showAsk_Results_ask is the place of the field ask of Console_showAsk_Results in a pipelined path.
 const Console_showAsk_Results_ask vat.Field = 0
@@ -4350,3 +6718,21 @@ const GrantUsage_grant vat.Field = 0
 
 // GrantUsage_usage is the place of the field usage of GrantUsage in a pipelined path.
 const GrantUsage_usage vat.Field = 1
+
+// Hook_before describes Hook.before to package vat.
+var Hook_before = vat.Method[Hook_before_Params, Hook_before_Results]{Interface: Hook_TypeID, ID: 0, Name: "Hook.before", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
+
+// Hook_after describes Hook.after to package vat.
+var Hook_after = vat.Method[Hook_after_Params, Hook_after_Results]{Interface: Hook_TypeID, ID: 1, Name: "Hook.after", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+
+// HookState_spec is the place of the field spec of HookState in a pipelined path.
+const HookState_spec vat.Field = 0
+
+// Hook_after_Params_change is the place of the field change of Hook_after_Params in a pipelined path.
+const Hook_after_Params_change vat.Field = 0
+
+// Hook_after_Params_outcome is the place of the field outcome of Hook_after_Params in a pipelined path.
+const Hook_after_Params_outcome vat.Field = 1
+
+// Hook_before_Params_change is the place of the field change of Hook_before_Params in a pipelined path.
+const Hook_before_Params_change vat.Field = 0

@@ -847,6 +847,273 @@ func NewRef_List(s *capnp.Segment, sz int32) (Ref_List, error) {
 	return capnp.StructList[Ref](l), err
 }
 
+type Terms capnp.Struct
+
+// Terms_TypeID is the unique identifier for the type Terms.
+const Terms_TypeID = 0xae00c783a2c09d60
+
+func NewTerms(s *capnp.Segment) (Terms, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
+	return Terms(st), err
+}
+
+func NewRootTerms(s *capnp.Segment) (Terms, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
+	return Terms(st), err
+}
+
+func ReadRootTerms(msg *capnp.Message) (Terms, error) {
+	root, err := msg.Root()
+	return Terms(root.Struct()), err
+}
+
+func (s Terms) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Terms) DecodeFromPtr(p capnp.Ptr) Terms {
+	return Terms(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Terms) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Terms) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Terms) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Terms) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Terms) ExpiresInMs() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Terms) SetExpiresInMs(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Terms) UnusedMs() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Terms) SetUnusedMs(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Terms) Uses() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Terms) SetUses(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s Terms) StoredBytes() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s Terms) SetStoredBytes(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+func (s Terms) StoredNodes() uint64 {
+	return capnp.Struct(s).Uint64(32)
+}
+
+func (s Terms) SetStoredNodes(v uint64) {
+	capnp.Struct(s).SetUint64(32, v)
+}
+
+// Terms_List is a list of Terms.
+type Terms_List = capnp.StructList[Terms]
+
+// NewTerms creates a new list of Terms.
+func NewTerms_List(s *capnp.Segment, sz int32) (Terms_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0}, sz)
+	return capnp.StructList[Terms](l), err
+}
+
+type Share capnp.Struct
+
+// Share_TypeID is the unique identifier for the type Share.
+const Share_TypeID = 0xb4d0a79da58e416f
+
+func NewShare(s *capnp.Segment) (Share, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 48, PointerCount: 4})
+	return Share(st), err
+}
+
+func NewRootShare(s *capnp.Segment) (Share, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 48, PointerCount: 4})
+	return Share(st), err
+}
+
+func ReadRootShare(msg *capnp.Message) (Share, error) {
+	root, err := msg.Root()
+	return Share(root.Struct()), err
+}
+
+func (s Share) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Share) DecodeFromPtr(p capnp.Ptr) Share {
+	return Share(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Share) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Share) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Share) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Share) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Share) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Share) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Share) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Share) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Share) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Share) HasPath() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Share) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Share) SetPath(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Share) RawPath() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s Share) HasRawPath() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Share) SetRawPath(v []byte) error {
+	return capnp.Struct(s).SetData(2, v)
+}
+
+func (s Share) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return Right_List(p.List()), err
+}
+
+func (s Share) HasRights() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Share) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(3, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Share) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(3, l.ToPtr())
+	return l, err
+}
+
+func (s Share) MadeMs() int64 {
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Share) SetMadeMs(v int64) {
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+func (s Share) ExpiresMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Share) SetExpiresMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Share) UnusedMs() int64 {
+	return int64(capnp.Struct(s).Uint64(16))
+}
+
+func (s Share) SetUnusedMs(v int64) {
+	capnp.Struct(s).SetUint64(16, uint64(v))
+}
+
+func (s Share) UsesLeft() int64 {
+	return int64(capnp.Struct(s).Uint64(24))
+}
+
+func (s Share) SetUsesLeft(v int64) {
+	capnp.Struct(s).SetUint64(24, uint64(v))
+}
+
+func (s Share) StoredBytes() int64 {
+	return int64(capnp.Struct(s).Uint64(32))
+}
+
+func (s Share) SetStoredBytes(v int64) {
+	capnp.Struct(s).SetUint64(32, uint64(v))
+}
+
+func (s Share) StoredNodes() int64 {
+	return int64(capnp.Struct(s).Uint64(40))
+}
+
+func (s Share) SetStoredNodes(v int64) {
+	capnp.Struct(s).SetUint64(40, uint64(v))
+}
+
+// Share_List is a list of Share.
+type Share_List = capnp.StructList[Share]
+
+// NewShare creates a new list of Share.
+func NewShare_List(s *capnp.Segment, sz int32) (Share_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 48, PointerCount: 4}, sz)
+	return capnp.StructList[Share](l), err
+}
+
 // Session_TypeID is the unique identifier for the type Session.
 const Session_TypeID = 0x8fdc848fbe15de13
 
@@ -998,6 +1265,30 @@ func (s Session_share_Params) NewRef() (Ref, error) {
 	return ss, err
 }
 
+func (s Session_share_Params) Terms() (Terms, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Terms(p.Struct()), err
+}
+
+func (s Session_share_Params) HasTerms() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Session_share_Params) SetTerms(v Terms) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewTerms sets the terms field to a newly
+// allocated Terms struct, preferring placement in s's segment.
+func (s Session_share_Params) NewTerms() (Terms, error) {
+	ss, err := NewTerms(capnp.Struct(s).Segment())
+	if err != nil {
+		return Terms{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
 type Session_share_Results capnp.Struct
 
 // Session_share_Results_TypeID is the unique identifier for the type Session_share_Results.
@@ -1051,6 +1342,24 @@ func (s Session_share_Results) HasRevoker() bool {
 
 func (s Session_share_Results) SetRevoker(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+func (s Session_share_Results) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Session_share_Results) HasId() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Session_share_Results) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Session_share_Results) SetId(v string) error {
+	return capnp.Struct(s).SetText(2, v)
 }
 
 type Session_help_Params capnp.Struct
@@ -1313,6 +1622,942 @@ func (s Session_restoreFile_Results) HasFile() bool {
 
 func (s Session_restoreFile_Results) SetFile(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type Session_shares_Params capnp.Struct
+
+// Session_shares_Params_TypeID is the unique identifier for the type Session_shares_Params.
+const Session_shares_Params_TypeID = 0x994e85deb2137573
+
+func (s Session_shares_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_shares_Params) DecodeFromPtr(p capnp.Ptr) Session_shares_Params {
+	return Session_shares_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_shares_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_shares_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_shares_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_shares_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_shares_Params) Ref() (Ref, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Ref(p.Struct()), err
+}
+
+func (s Session_shares_Params) HasRef() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_shares_Params) SetRef(v Ref) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewRef sets the ref field to a newly
+// allocated Ref struct, preferring placement in s's segment.
+func (s Session_shares_Params) NewRef() (Ref, error) {
+	ss, err := NewRef(capnp.Struct(s).Segment())
+	if err != nil {
+		return Ref{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Session_shares_Params) After() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Session_shares_Params) HasAfter() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Session_shares_Params) AfterBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Session_shares_Params) SetAfter(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+type Session_shares_Results capnp.Struct
+
+// Session_shares_Results_TypeID is the unique identifier for the type Session_shares_Results.
+const Session_shares_Results_TypeID = 0xb3723cb4d9b2a410
+
+func (s Session_shares_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_shares_Results) DecodeFromPtr(p capnp.Ptr) Session_shares_Results {
+	return Session_shares_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_shares_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_shares_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_shares_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_shares_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_shares_Results) Shares() (Share_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Share_List(p.List()), err
+}
+
+func (s Session_shares_Results) HasShares() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_shares_Results) SetShares(v Share_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewShares sets the shares field to a newly
+// allocated Share_List, preferring placement in s's segment.
+func (s Session_shares_Results) NewShares(n int32) (Share_List, error) {
+	l, err := NewShare_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Share_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Session_shares_Results) More() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Session_shares_Results) SetMore(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+type Session_revokeShare_Params capnp.Struct
+
+// Session_revokeShare_Params_TypeID is the unique identifier for the type Session_revokeShare_Params.
+const Session_revokeShare_Params_TypeID = 0x91d25a2f0006bc14
+
+func (s Session_revokeShare_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_revokeShare_Params) DecodeFromPtr(p capnp.Ptr) Session_revokeShare_Params {
+	return Session_revokeShare_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_revokeShare_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_revokeShare_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_revokeShare_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_revokeShare_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_revokeShare_Params) Ref() (Ref, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Ref(p.Struct()), err
+}
+
+func (s Session_revokeShare_Params) HasRef() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_revokeShare_Params) SetRef(v Ref) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewRef sets the ref field to a newly
+// allocated Ref struct, preferring placement in s's segment.
+func (s Session_revokeShare_Params) NewRef() (Ref, error) {
+	ss, err := NewRef(capnp.Struct(s).Segment())
+	if err != nil {
+		return Ref{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Session_revokeShare_Params) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Session_revokeShare_Params) HasId() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Session_revokeShare_Params) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Session_revokeShare_Params) SetId(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+type Session_revokeShare_Results capnp.Struct
+
+// Session_revokeShare_Results_TypeID is the unique identifier for the type Session_revokeShare_Results.
+const Session_revokeShare_Results_TypeID = 0xfe336ada073f7410
+
+func (s Session_revokeShare_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_revokeShare_Results) DecodeFromPtr(p capnp.Ptr) Session_revokeShare_Results {
+	return Session_revokeShare_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_revokeShare_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_revokeShare_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_revokeShare_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_revokeShare_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Session_restorePetitioner_Params capnp.Struct
+
+// Session_restorePetitioner_Params_TypeID is the unique identifier for the type Session_restorePetitioner_Params.
+const Session_restorePetitioner_Params_TypeID = 0xfd6ecf1cbc629a22
+
+func (s Session_restorePetitioner_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_restorePetitioner_Params) DecodeFromPtr(p capnp.Ptr) Session_restorePetitioner_Params {
+	return Session_restorePetitioner_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_restorePetitioner_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_restorePetitioner_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_restorePetitioner_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_restorePetitioner_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_restorePetitioner_Params) Secret() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Session_restorePetitioner_Params) HasSecret() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_restorePetitioner_Params) SetSecret(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+type Session_restorePetitioner_Results capnp.Struct
+
+// Session_restorePetitioner_Results_TypeID is the unique identifier for the type Session_restorePetitioner_Results.
+const Session_restorePetitioner_Results_TypeID = 0x9e8cba6be573e317
+
+func (s Session_restorePetitioner_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_restorePetitioner_Results) DecodeFromPtr(p capnp.Ptr) Session_restorePetitioner_Results {
+	return Session_restorePetitioner_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_restorePetitioner_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_restorePetitioner_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_restorePetitioner_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_restorePetitioner_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_restorePetitioner_Results) Petitioner() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Session_restorePetitioner_Results) HasPetitioner() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_restorePetitioner_Results) SetPetitioner(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type Offer capnp.Struct
+
+// Offer_TypeID is the unique identifier for the type Offer.
+const Offer_TypeID = 0xf91020bcb646ee7f
+
+func NewOffer(s *capnp.Segment) (Offer, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return Offer(st), err
+}
+
+func NewRootOffer(s *capnp.Segment) (Offer, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return Offer(st), err
+}
+
+func ReadRootOffer(msg *capnp.Message) (Offer, error) {
+	root, err := msg.Root()
+	return Offer(root.Struct()), err
+}
+
+func (s Offer) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Offer) DecodeFromPtr(p capnp.Ptr) Offer {
+	return Offer(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Offer) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Offer) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Offer) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Offer) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Offer) Id() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Offer) HasId() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Offer) IdBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Offer) SetId(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Offer) Kind() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Offer) HasKind() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Offer) KindBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Offer) SetKind(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Offer) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Offer) HasName() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Offer) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Offer) SetName(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Offer) Labels() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Offer) HasLabels() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Offer) SetLabels(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(3, v.ToPtr())
+}
+
+// NewLabels sets the labels field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Offer) NewLabels(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(3, l.ToPtr())
+	return l, err
+}
+
+func (s Offer) Rights() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return Right_List(p.List()), err
+}
+
+func (s Offer) HasRights() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Offer) SetRights(v Right_List) error {
+	return capnp.Struct(s).SetPtr(4, v.ToPtr())
+}
+
+// NewRights sets the rights field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Offer) NewRights(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(4, l.ToPtr())
+	return l, err
+}
+
+func (s Offer) Granted() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return Right_List(p.List()), err
+}
+
+func (s Offer) HasGranted() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Offer) SetGranted(v Right_List) error {
+	return capnp.Struct(s).SetPtr(5, v.ToPtr())
+}
+
+// NewGranted sets the granted field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Offer) NewGranted(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(5, l.ToPtr())
+	return l, err
+}
+
+// Offer_List is a list of Offer.
+type Offer_List = capnp.StructList[Offer]
+
+// NewOffer creates a new list of Offer.
+func NewOffer_List(s *capnp.Segment, sz int32) (Offer_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6}, sz)
+	return capnp.StructList[Offer](l), err
+}
+
+// Petitioner_TypeID is the unique identifier for the type Petitioner.
+const Petitioner_TypeID = 0xe6d16647a49dd976
+
+type Petitioner_roots_Params capnp.Struct
+
+// Petitioner_roots_Params_TypeID is the unique identifier for the type Petitioner_roots_Params.
+const Petitioner_roots_Params_TypeID = 0xeb58db7d10e5c5bf
+
+func (s Petitioner_roots_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_roots_Params) DecodeFromPtr(p capnp.Ptr) Petitioner_roots_Params {
+	return Petitioner_roots_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_roots_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_roots_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_roots_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_roots_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Petitioner_roots_Results capnp.Struct
+
+// Petitioner_roots_Results_TypeID is the unique identifier for the type Petitioner_roots_Results.
+const Petitioner_roots_Results_TypeID = 0x8328d526a5a2f35c
+
+func (s Petitioner_roots_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_roots_Results) DecodeFromPtr(p capnp.Ptr) Petitioner_roots_Results {
+	return Petitioner_roots_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_roots_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_roots_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_roots_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_roots_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_roots_Results) Roots() (Offer_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Offer_List(p.List()), err
+}
+
+func (s Petitioner_roots_Results) HasRoots() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_roots_Results) SetRoots(v Offer_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewRoots sets the roots field to a newly
+// allocated Offer_List, preferring placement in s's segment.
+func (s Petitioner_roots_Results) NewRoots(n int32) (Offer_List, error) {
+	l, err := NewOffer_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Offer_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Petitioner_requestDir_Params capnp.Struct
+
+// Petitioner_requestDir_Params_TypeID is the unique identifier for the type Petitioner_requestDir_Params.
+const Petitioner_requestDir_Params_TypeID = 0xfd903c0de01229aa
+
+func (s Petitioner_requestDir_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_requestDir_Params) DecodeFromPtr(p capnp.Ptr) Petitioner_requestDir_Params {
+	return Petitioner_requestDir_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_requestDir_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_requestDir_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_requestDir_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_requestDir_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_requestDir_Params) Root() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Petitioner_requestDir_Params) HasRoot() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_requestDir_Params) RootBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Petitioner_requestDir_Params) SetRoot(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Petitioner_requestDir_Params) Access() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Right_List(p.List()), err
+}
+
+func (s Petitioner_requestDir_Params) HasAccess() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Petitioner_requestDir_Params) SetAccess(v Right_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewAccess sets the access field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Petitioner_requestDir_Params) NewAccess(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s Petitioner_requestDir_Params) Reason() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Petitioner_requestDir_Params) HasReason() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Petitioner_requestDir_Params) ReasonBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Petitioner_requestDir_Params) SetReason(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+type Petitioner_requestDir_Results capnp.Struct
+
+// Petitioner_requestDir_Results_TypeID is the unique identifier for the type Petitioner_requestDir_Results.
+const Petitioner_requestDir_Results_TypeID = 0xecc3fdeeaa0d0c40
+
+func (s Petitioner_requestDir_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_requestDir_Results) DecodeFromPtr(p capnp.Ptr) Petitioner_requestDir_Results {
+	return Petitioner_requestDir_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_requestDir_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_requestDir_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_requestDir_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_requestDir_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_requestDir_Results) Dir() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Petitioner_requestDir_Results) HasDir() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_requestDir_Results) SetDir(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type Petitioner_requestFile_Params capnp.Struct
+
+// Petitioner_requestFile_Params_TypeID is the unique identifier for the type Petitioner_requestFile_Params.
+const Petitioner_requestFile_Params_TypeID = 0xc77ff174988b25ed
+
+func (s Petitioner_requestFile_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_requestFile_Params) DecodeFromPtr(p capnp.Ptr) Petitioner_requestFile_Params {
+	return Petitioner_requestFile_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_requestFile_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_requestFile_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_requestFile_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_requestFile_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_requestFile_Params) Root() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Petitioner_requestFile_Params) HasRoot() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_requestFile_Params) RootBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Petitioner_requestFile_Params) SetRoot(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Petitioner_requestFile_Params) Access() (Right_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Right_List(p.List()), err
+}
+
+func (s Petitioner_requestFile_Params) HasAccess() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Petitioner_requestFile_Params) SetAccess(v Right_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewAccess sets the access field to a newly
+// allocated Right_List, preferring placement in s's segment.
+func (s Petitioner_requestFile_Params) NewAccess(n int32) (Right_List, error) {
+	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s Petitioner_requestFile_Params) Reason() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Petitioner_requestFile_Params) HasReason() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Petitioner_requestFile_Params) ReasonBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Petitioner_requestFile_Params) SetReason(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+type Petitioner_requestFile_Results capnp.Struct
+
+// Petitioner_requestFile_Results_TypeID is the unique identifier for the type Petitioner_requestFile_Results.
+const Petitioner_requestFile_Results_TypeID = 0x8d6519407541ca61
+
+func (s Petitioner_requestFile_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_requestFile_Results) DecodeFromPtr(p capnp.Ptr) Petitioner_requestFile_Results {
+	return Petitioner_requestFile_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_requestFile_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_requestFile_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_requestFile_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_requestFile_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_requestFile_Results) File() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Petitioner_requestFile_Results) HasFile() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_requestFile_Results) SetFile(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type Petitioner_help_Params capnp.Struct
+
+// Petitioner_help_Params_TypeID is the unique identifier for the type Petitioner_help_Params.
+const Petitioner_help_Params_TypeID = 0xb2f301f9f8935211
+
+func (s Petitioner_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_help_Params) DecodeFromPtr(p capnp.Ptr) Petitioner_help_Params {
+	return Petitioner_help_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_help_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_help_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_help_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_help_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_help_Params) Method() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Petitioner_help_Params) HasMethod() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_help_Params) MethodBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Petitioner_help_Params) SetMethod(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Petitioner_help_Results capnp.Struct
+
+// Petitioner_help_Results_TypeID is the unique identifier for the type Petitioner_help_Results.
+const Petitioner_help_Results_TypeID = 0xb0925d98253c042e
+
+func (s Petitioner_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Petitioner_help_Results) DecodeFromPtr(p capnp.Ptr) Petitioner_help_Results {
+	return Petitioner_help_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Petitioner_help_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Petitioner_help_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Petitioner_help_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Petitioner_help_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Petitioner_help_Results) Text() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Petitioner_help_Results) HasText() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Petitioner_help_Results) TextBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Petitioner_help_Results) SetText(v string) error {
+	return capnp.Struct(s).SetText(0, v)
 }
 
 // Dir_TypeID is the unique identifier for the type Dir.
@@ -3309,6 +4554,148 @@ func (s Dir_rights_Results) NewRights(n int32) (Right_List, error) {
 	l, err := NewRight_List(capnp.Struct(s).Segment(), n)
 	if err != nil {
 		return Right_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Dir_explain_Params capnp.Struct
+
+// Dir_explain_Params_TypeID is the unique identifier for the type Dir_explain_Params.
+const Dir_explain_Params_TypeID = 0x975fbc60ff4fbd49
+
+func (s Dir_explain_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_explain_Params) DecodeFromPtr(p capnp.Ptr) Dir_explain_Params {
+	return Dir_explain_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_explain_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_explain_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_explain_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_explain_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_explain_Params) Right() Right {
+	return Right(capnp.Struct(s).Uint16(0))
+}
+
+func (s Dir_explain_Params) SetRight(v Right) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Dir_explain_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_explain_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_explain_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_explain_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_explain_Params) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Dir_explain_Params) HasTo() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_explain_Params) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Dir_explain_Params) SetTo(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+type Dir_explain_Results capnp.Struct
+
+// Dir_explain_Results_TypeID is the unique identifier for the type Dir_explain_Results.
+const Dir_explain_Results_TypeID = 0xd951ae2369848d02
+
+func (s Dir_explain_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_explain_Results) DecodeFromPtr(p capnp.Ptr) Dir_explain_Results {
+	return Dir_explain_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_explain_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_explain_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_explain_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_explain_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_explain_Results) Allowed() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_explain_Results) SetAllowed(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Dir_explain_Results) Asks() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Dir_explain_Results) SetAsks(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
+func (s Dir_explain_Results) Reasons() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Dir_explain_Results) HasReasons() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_explain_Results) SetReasons(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewReasons sets the reasons field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Dir_explain_Results) NewReasons(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
 	}
 	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
 	return l, err
@@ -5391,6 +6778,9 @@ var Dir_narrow = vat.Method[Dir_narrow_Params, Dir_narrow_Results]{Interface: Di
 // Dir_rights describes Dir.rights to package vat.
 var Dir_rights = vat.Method[Dir_rights_Params, Dir_rights_Results]{Interface: Dir_TypeID, ID: 18, Name: "Dir.rights", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Dir_explain describes Dir.explain to package vat.
+var Dir_explain = vat.Method[Dir_explain_Params, Dir_explain_Results]{Interface: Dir_TypeID, ID: 19, Name: "Dir.explain", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
+
 // Dir_createDir_Results_dir is the place of the field dir of Dir_createDir_Results in a pipelined path.
 const Dir_createDir_Results_dir vat.Field = 0
 
@@ -5598,6 +6988,24 @@ const Node_file vat.Field = 1
 // Node_link is the place of the field link of Node in a pipelined path.
 const Node_link vat.Field = 1
 
+// Petitioner_roots describes Petitioner.roots to package vat.
+var Petitioner_roots = vat.Method[Petitioner_roots_Params, Petitioner_roots_Results]{Interface: Petitioner_TypeID, ID: 0, Name: "Petitioner.roots", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Petitioner_requestDir describes Petitioner.requestDir to package vat.
+var Petitioner_requestDir = vat.Method[Petitioner_requestDir_Params, Petitioner_requestDir_Results]{Interface: Petitioner_TypeID, ID: 1, Name: "Petitioner.requestDir", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Petitioner_requestFile describes Petitioner.requestFile to package vat.
+var Petitioner_requestFile = vat.Method[Petitioner_requestFile_Params, Petitioner_requestFile_Results]{Interface: Petitioner_TypeID, ID: 2, Name: "Petitioner.requestFile", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Petitioner_help describes Petitioner.help to package vat.
+var Petitioner_help = vat.Method[Petitioner_help_Params, Petitioner_help_Results]{Interface: Petitioner_TypeID, ID: 3, Name: "Petitioner.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Petitioner_requestDir_Results_dir is the place of the field dir of Petitioner_requestDir_Results in a pipelined path.
+const Petitioner_requestDir_Results_dir vat.Field = 0
+
+// Petitioner_requestFile_Results_file is the place of the field file of Petitioner_requestFile_Results in a pipelined path.
+const Petitioner_requestFile_Results_file vat.Field = 0
+
 // Ref_dir is the place of the field dir of Ref in a pipelined path.
 const Ref_dir vat.Field = 0
 
@@ -5614,7 +7022,7 @@ var Revoker_help = vat.Method[Revoker_help_Params, Revoker_help_Results]{Interfa
 var Session_restore = vat.Method[Session_restore_Params, Session_restore_Results]{Interface: Session_TypeID, ID: 0, Name: "Session.restore", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Session_share describes Session.share to package vat.
-var Session_share = vat.Method[Session_share_Params, Session_share_Results]{Interface: Session_TypeID, ID: 1, Name: "Session.share", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+var Session_share = vat.Method[Session_share_Params, Session_share_Results]{Interface: Session_TypeID, ID: 1, Name: "Session.share", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
 // Session_help describes Session.help to package vat.
 var Session_help = vat.Method[Session_help_Params, Session_help_Results]{Interface: Session_TypeID, ID: 2, Name: "Session.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
@@ -5624,6 +7032,15 @@ var Session_restoreDir = vat.Method[Session_restoreDir_Params, Session_restoreDi
 
 // Session_restoreFile describes Session.restoreFile to package vat.
 var Session_restoreFile = vat.Method[Session_restoreFile_Params, Session_restoreFile_Results]{Interface: Session_TypeID, ID: 4, Name: "Session.restoreFile", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Session_shares describes Session.shares to package vat.
+var Session_shares = vat.Method[Session_shares_Params, Session_shares_Results]{Interface: Session_TypeID, ID: 5, Name: "Session.shares", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
+
+// Session_revokeShare describes Session.revokeShare to package vat.
+var Session_revokeShare = vat.Method[Session_revokeShare_Params, Session_revokeShare_Results]{Interface: Session_TypeID, ID: 6, Name: "Session.revokeShare", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+
+// Session_restorePetitioner describes Session.restorePetitioner to package vat.
+var Session_restorePetitioner = vat.Method[Session_restorePetitioner_Params, Session_restorePetitioner_Results]{Interface: Session_TypeID, ID: 7, Name: "Session.restorePetitioner", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Session_restoreDir_Params_secret is the place of the field secret of Session_restoreDir_Params, a Data.
 const Session_restoreDir_Params_secret vat.Field = 0
@@ -5637,20 +7054,38 @@ const Session_restoreFile_Params_secret vat.Field = 0
 // Session_restoreFile_Results_file is the place of the field file of Session_restoreFile_Results in a pipelined path.
 const Session_restoreFile_Results_file vat.Field = 0
 
+// Session_restorePetitioner_Params_secret is the place of the field secret of Session_restorePetitioner_Params, a Data.
+const Session_restorePetitioner_Params_secret vat.Field = 0
+
+// Session_restorePetitioner_Results_petitioner is the place of the field petitioner of Session_restorePetitioner_Results in a pipelined path.
+const Session_restorePetitioner_Results_petitioner vat.Field = 0
+
 // Session_restore_Params_secret is the place of the field secret of Session_restore_Params, a Data.
 const Session_restore_Params_secret vat.Field = 0
 
 // Session_restore_Results_ref is the place of the field ref of Session_restore_Results in a pipelined path.
 const Session_restore_Results_ref vat.Field = 0
 
+// Session_revokeShare_Params_ref is the place of the field ref of Session_revokeShare_Params in a pipelined path.
+const Session_revokeShare_Params_ref vat.Field = 0
+
 // Session_share_Params_ref is the place of the field ref of Session_share_Params in a pipelined path.
 const Session_share_Params_ref vat.Field = 0
+
+// Session_share_Params_terms is the place of the field terms of Session_share_Params in a pipelined path.
+const Session_share_Params_terms vat.Field = 1
 
 // Session_share_Results_secret is the place of the field secret of Session_share_Results, a Data.
 const Session_share_Results_secret vat.Field = 0
 
 // Session_share_Results_revoker is the place of the field revoker of Session_share_Results in a pipelined path.
 const Session_share_Results_revoker vat.Field = 1
+
+// Session_shares_Params_ref is the place of the field ref of Session_shares_Params in a pipelined path.
+const Session_shares_Params_ref vat.Field = 0
+
+// Share_rawPath is the place of the field rawPath of Share, a Data.
+const Share_rawPath vat.Field = 2
 
 // Sink_write describes Sink.write to package vat.
 var Sink_write = vat.Method[Sink_write_Params, vat.Empty]{Interface: Sink_TypeID, ID: 0, Name: "Sink.write", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Stream: true}

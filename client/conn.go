@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"capnproto.org/go/capnp/v3"
-
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/locator"
@@ -85,59 +83,7 @@ func (c *Conn) Node(ctx context.Context) (vfs.Node, error) {
 	})
 }
 
-// Share returns a locator for a *Dir or *File of this host, with exactly the same
-// rights. It ends when the capability that it was made from is revoked or expires. The
-// Revoker revokes it; closing the Revoker does not.
-func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, err error) {
-	err = wire.Do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
-		ref, err := p.NewRef()
-		if err != nil {
-			return err
-		}
-		switch n := n.(type) {
-		case *Dir:
-			return ref.SetDir(caps.Put(n.cap.AddRef()))
-		case *File:
-			return ref.SetFile(caps.Put(n.cap.AddRef()))
-		}
-		return ref.SetDir(capnp.Interface{})
-	}, func(res schema.Session_share_Results, caps *vat.Caps) error {
-		secret, err := res.Secret()
-		if err != nil {
-			return err
-		}
-		if len(secret) != locator.SecretSize {
-			return vfs.Errorf(vfs.Corrupt, "the host answered a secret of another length")
-		}
-		revoker, err := wire.Held(caps.Get(res.Revoker()))
-		if err != nil {
-			return err
-		}
-		shared := c.loc // the same socket or address
-		shared.Secret = [locator.SecretSize]byte(secret)
-		loc, r = shared.String(), &Revoker{revoker}
-		return nil
-	})
-	return loc, r, err
-}
-
 // Help returns the host's description of a session, or of one of its methods.
 func (c *Conn) Help(ctx context.Context, method string) (string, error) {
 	return wire.AskHelp(ctx, c.session, schema.Session_help, method)
-}
-
-// Revoker revokes what Revocable or Share returned.
-type Revoker struct{ cap *vat.Cap }
-
-// Revoke revokes the capability and everything derived from it, and waits until none of
-// it can change anything. To call it again is no error. It answers busy if a change
-// under way is stuck; call it again to wait again.
-func (r *Revoker) Revoke(ctx context.Context) error {
-	return wire.Do(ctx, r.cap, schema.Revoker_revoke, nil, nil)
-}
-
-// Close releases the revoker. It revokes nothing.
-func (r *Revoker) Close() error {
-	r.cap.Release()
-	return nil
 }

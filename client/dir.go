@@ -290,8 +290,8 @@ func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, f
 	if err := cmp.Or(d.at(path), dst.at(newPath)); err != nil {
 		return err
 	}
-	return wire.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
-		return cmp.Or(p.SetPath(path), p.SetDst(caps.Put(dst.cap.AddRef())), p.SetNewPath(newPath),
+	return dst.lent(wire.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
+		return cmp.Or(dst.lend(caps, p.SetDst), p.SetPath(path), p.SetNewPath(newPath),
 			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
-	}, nil)
+	}, nil))
 }

@@ -27,6 +27,27 @@ func (r *ref) Close() error {
 	return nil
 }
 
+// lend puts r's capability into the parameters of a call, with set. It fails if every call on r does, since it is closed or known to
+// have failed: the host would get a null capability.
+func (r *ref) lend(caps *vat.Caps, set func(capnp.Interface) error) error {
+	if err := r.open(); err != nil {
+		return err
+	}
+	if e := r.cap.Err(); e != nil {
+		return wire.Decode(e)
+	}
+	return set(caps.Put(r.cap.AddRef()))
+}
+
+// lent returns the error of a call to which r was lent. If r has failed meanwhile, that is the error: the host may have got a null
+// capability.
+func (r *ref) lent(err error) error {
+	if e := r.cap.Err(); err != nil && e != nil {
+		return wire.Decode(e)
+	}
+	return err
+}
+
 // open answers stale if r is closed.
 func (r *ref) open() error {
 	if r.closed.Load() {

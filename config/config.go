@@ -5,6 +5,7 @@ package config
 
 import (
 	_ "embed"
+	"time"
 
 	"capd/meter"
 	"capd/operator"
@@ -26,9 +27,17 @@ type Config struct {
 	Limits      meter.Limits // of all guests together; where it is silent, meter.HostLimits holds
 	GuestLimits meter.Limits // of each grant; where it is silent, meter.GrantLimits holds
 
+	Record Record
+
 	Mounts []Mount // at least one
 	Roots  []Root  // what some of the mounts are for
 	Guests []Guest // those who get a grant when the host starts
+
+	Invites []Invite // those who may ask for grants
+
+	Approvals string // ApprovalsListen or ApprovalsWait; "" for ApprovalsListen
+
+	Hooks []operator.Hook // each a program, with its Source, "NAME:LINE:COLUMN"
 
 	Rules  []operator.Rule // each with its Source, "NAME:LINE:COLUMN"; not yet checked together
 	Policy Policy
@@ -52,6 +61,12 @@ const (
 	LinksRefuse = "refuse"
 )
 
+// Values of Config.Approvals.
+const (
+	ApprovalsListen = "listen" // a change waits for an approval while somebody listens
+	ApprovalsWait   = "wait"   // it waits always
+)
+
 // Guest is somebody who gets a grant.
 type Guest struct {
 	Name     string // of its subject, as operator.ParseSubject reads it; unique
@@ -59,12 +74,25 @@ type Guest struct {
 	Path     string // in what the guest sees of the root, or in the tree; "" for all of it. It need not be in a mount, nor exist
 	ReadOnly bool
 	Rights   membrane.Rights // 0 for what is usual
+	// Permissions are what it gets besides without asking anybody, if it asks with an invitation; at most operator.MaxPermissions. They
+	// hold as long as the guest is among those of Server.Reconcile; Server.Grant and Server.Keep do not regard them.
+	Permissions []operator.Permission
 	// BeyondDefault grants what the defaults of a root's kind do not give; see docs/roots.md.
 	BeyondDefault bool
+	Scratch       Scratch
 	Limits        meter.Limits // where it is silent, Config.GuestLimits holds
-	Where         string       // "NAME:LINE:COLUMN" of the guest in the file
+	// Expires is after how long the grant ends, from when it was made; Unused, after how long without use; Uses, how often
+	// its locator can be used. 0 is no bound.
+	Expires, Unused time.Duration
+	Uses            int64
+	Where           string // "NAME:LINE:COLUMN" of the guest in the file
 	// The file on the host that the guest's locator is written to; "" for none.
 	LocatorFile string
+}
+
+// Scratch is what an agent keeps for itself beside a workspace, in a directory of its own.
+type Scratch struct {
+	Bytes Size // at most; 0 for no such directory
 }
 
 // Policy is what holds besides Config.Rules.

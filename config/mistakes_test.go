@@ -21,9 +21,28 @@ func guest(keys string) string {
 	return "mounts: [{path: a, url: 'memory:'}]\nguests:\n- {" + keys + "}\n"
 }
 
+// invite returns a file with one invitation, with more keys in line 4.
+func invite(keys string) string {
+	return "mounts: [{path: a, url: 'memory:'}]\ninvites:\n- {subject: lint, locatorFile: l,\n   " + keys + "}\n"
+}
+
 // root returns a file with one root of the mount a, on line 3, with more keys in line 4.
 func root(keys string) string {
 	return "mounts: [{path: a, url: 'memory:'}]\nroots:\n- {id: r, kind: workspace, mount: a,\n   " + keys + "}\n"
+}
+
+// inRoot returns a file with one root and, on line 6, one guest in it with more keys.
+func inRoot(keys string) string {
+	return root("name: x") + "guests:\n- {name: a, root: r, " + keys + "}\n"
+}
+
+func overlaid(keys string) string {
+	return strings.Replace(root(keys), "memory:", "overlay:memory:", 1)
+}
+
+// hook returns a file with one hook, with more keys in line 3.
+func hook(keys string) string {
+	return "mounts: [{path: a, url: 'memory:'}]\nhooks: [{name: a, command: [/a],\n   " + keys + "}]\n"
 }
 
 // rule returns a file with one rule, with more keys in line 3.
@@ -119,6 +138,27 @@ var mistakes = []struct {
 	{top("state: \"a\\0b\""), "2:8", `control character, or more lines than one; write "ab"`, false},
 	{top("state: |\n  a"), "2:8", `write "a"`, false},
 	{top("listen: tls::0"), "2:9", "listen is a text; write a list", true},
+	{top("invites: x"), "2:10", "invites is a text; write a list", true},
+	{top("invites: [{locatorFile: l}]"), "2:11", "an invitation has no subject; write who may ask", true},
+	{top("invites: [{subject: lint}]"), "2:11", "an invitation has no locatorFile; write a file", true},
+	{top("invites: [{subject: lint, locatorFile: ''}]"), "2:40", "locatorFile is empty", true},
+	{top("invites: [{subject: 'robot:x', locatorFile: l}]"), "2:21", "subject is \"robot:x\"", true},
+	{top("invites: [{subject: g1, locatorFile: l}]"), "2:21", "subject is \"g1\"", true},
+	{top("invites: [{subject: a, locatorFile: l}, {subject: 'agent-run:a', locatorFile: m}]"), "2:51", "the invitation in line 2 is for \"a\" too", false},
+	{top("invites: [{subject: a, locatorFile: l}, {subject: b, locatorFile: l}]"), "2:67", "the locatorFile in line 2 is \"l\" too", false},
+	{top("guests: [{name: a, locatorFile: l}]\ninvites: [{subject: a, locatorFile: l}]"), "3:37", "the locatorFile in line 2 is \"l\" too", false},
+	{top("guests: [{name: a, locatorFile: l}, {name: b, locatorFile: l}]"), "2:60", "the locatorFile in line 2 is \"l\" too", false},
+	{invite("name: x"), "4:4", "an invitation has no key \"name\"", true},
+	{invite("permissions: read"), "4:17", "permissions is a text; write a list", true},
+	{invite("permissions: [read]"), "4:18", "read is no permission; write filesystem:KIND:RIGHT", true},
+	{invite("permissions: ['filesystem:secret:read']"), "4:18", "nothing in a root of the kind secret is given to who asks", true},
+	{invite("permissions: ['filesystem:home:read']"), "4:18", "home is no kind of root", true},
+	{invite("permissions: ['filesystem:workspace:']"), "4:18", "", true},
+	{invite("permissions: ['filesystem:workspace:raed']"), "4:18", "raed", false},
+	{invite("permissions: [" + strings.Repeat("'filesystem:temp:read', ", 65) + "]"), "4:17", "there are 65 permissions", true},
+	{invite("source: operator"), "4:12", "source is \"operator\"; write manifest or conversation or core", true},
+	{invite("expires: 0s"), "4:13", "expires: ", false},
+	{invite("expires: soon"), "4:13", "expires: ", true},
 	{top("guests: x"), "2:9", "guests is a text; write a list", true},
 	{top("guests: [x]"), "2:10", "a guest is a text", true},
 	{mount("readOnly: yes"), "4:13", "readOnly is a text; write true or false", true},
@@ -160,6 +200,13 @@ var mistakes = []struct {
 	{mount("ask: ['{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}']"), "4:9", "more than 64", false},
 
 	// Sizes and counts.
+	{guest("name: a, expires: soon"), "3:22", "expires: \"soon\" is no time; write 90s, 2h30m or 7d", true},
+	{guest("name: a, expires: 7"), "3:22", "expires is a number", true},
+	{guest("name: a, expires: -1h"), "3:22", "is no time", true},
+	{guest("name: a, unused: 0s"), "3:21", "unused: \"0s\" is no time", false},
+	{guest("name: a, unused: 36501d"), "3:21", "is no time", false},
+	{guest("name: a, uses: 0"), "3:19", "uses is 0; write a whole number from 1, in digits, or leave it out for any number", true},
+	{guest("name: a, uses: many"), "3:19", "uses is", true},
 	{mount("quota: {bytes: 0}"), "4:18", "leave it out for no bound", true},
 	{mount("quota: {bytes: '0'}"), "4:18", "leave it out for no bound", true},
 	{mount("quota: {bytes: -1}"), "4:18", "bytes is -1", true},
@@ -227,6 +274,21 @@ var mistakes = []struct {
 	{rule("maxFileBytes: 0"), "3:18", "maxFileBytes is 0; write a whole number of bytes from 1, such as 1024 or 10MiB, or leave it out for no bound", true},
 	{rule("maxFileBytes: lots"), "3:18", `maxFileBytes is "lots"`, true},
 
+	// Approvals and hooks.
+	{top("approvals: always"), "2:12", `approvals is "always"; write listen or wait`, true},
+	{hook("x: 1, before: true"), "3:4", `a hook has no key "x"; it has name, command, before, after, operations, patterns, subject, observe`, true},
+	{hook("after: false"), "2:9", "a hook runs neither before a change nor after it; write before: true, after: true or both", true},
+	{hook("after: true, observe: true"), "2:9", "observe is about what a hook answers before a change; leave it out, or write before: true", true},
+	{hook("before: true, operations: [read]"), "3:31", `"read" is no change; write some of write, delete, move`, true},
+	{hook("before: true, patterns: ['/a']"), "3:29", `the pattern is "/a"`, true},
+	{hook("before: true, subject: 'lint:*'"), "3:27", `subject is "lint:*"`, false},
+	{top("hooks: [{name: A, command: [/a], before: true}]"), "2:16", `a hook cannot be called "A"`, true},
+	{top("hooks: [{name: a, command: [a], before: true}]"), "2:29", `the program is "a"; write its absolute path`, false},
+	{top("hooks: [{name: a, command: [], before: true}]"), "2:28", "command is empty", true},
+	{top("hooks: [{name: a, before: true}]"), "2:9", "a hook has no command", true},
+	{top("hooks: [{command: [/a], before: true}]"), "2:9", "a hook has no name", true},
+	{hook("before: true}, {name: a, command: [/a], before: true"), "3:26", "the hook in line 2 is called \"a\" too", false},
+
 	// Roots.
 	{root("x: 1"), "4:4", `a root has no key "x"; it has id, kind, mount, name, labels`, true},
 	{root("name: ''"), "4:10", "name is empty; write what people read", true},
@@ -241,6 +303,21 @@ var mistakes = []struct {
 	{top("roots: [{id: a b, kind: secret, mount: a}]"), "2:14", "no root's id; write 1 to 64", true},
 	{top("roots: [{id: a, kind: tmp, mount: a}]"), "2:23", "no kind of root (did you mean temp?); write one of workspace, extension-storage", true},
 	{top("roots: [{id: a, kind: workspce, mount: a}]"), "2:23", "did you mean workspace?", true},
+	{guest("name: a, scratch: {bytes: 1}"), "3:3", "scratch is beside a workspace; write the id of a root", false},
+	{guest("name: a, permissions: ['filesystem:workspace:read']"), "3:3", "without root and path this guest gets all of the tree", false},
+	{guest("name: a, path: b, permissions: [read]"), "3:36", "read is no permission; write filesystem:KIND:RIGHT", true},
+	{inRoot("scratch: {}"), "6:31", "scratch has no bytes", true},
+	{inRoot("scratch: {bytes: 0}"), "6:39", "bytes is 0", true},
+	{root("access: rx"), "3:3", `access cannot be "rx"; write rw, ro, none`, true},
+	{root("access: ro, scope: mine"), "3:3", `scope cannot be "mine"; write session, agent, shared`, true},
+	{root("scope: agent"), "3:3", "write access: ro or access: none, or leave it out", true},
+	{root("access: rw, scope: agent"), "3:3", "scope is that of a workspace's drafts", true},
+	{root("access: ro"), "3:35", "a draft cannot lie on what is only in memory", false},
+	{overlaid("access: none"), "3:35", "a draft cannot lie on an overlay", false},
+	{top("roots: [{id: a, kind: secret, mount: a, access: ro}]"), "2:9", "only a root of kind workspace has access", true},
+	{top("roots: [{id: .., kind: workspace, mount: a, access: ro}]"), "2:9", ".. is none; write another id", true},
+	{mounts("path: scopes, url: 'memory:'"), "2:10", "below scopes; write another path", true},
+	{mounts("path: scopes/a, url: 'memory:'"), "2:10", "below scopes; write another path", true},
 	{top("roots: [{id: a, kind: secret, mount: b}]"), "2:38", `nothing is mounted at "b"; write the path of a mount`, false},
 	{top("roots: [{id: a, kind: downloads, mount: a}]"), "2:41", "write overlay: before its url", false},
 	{top("roots: [{id: a, kind: secret, mount: a}, {id: a, kind: temp}]"), "2:47", `the root in line 2 has the id "a" too`, false},
@@ -264,7 +341,7 @@ var mistakes = []struct {
 	{top("limits: {callBytes: 64M}"), "2:21", "not a size", true},
 	{top("limits: {nodes: 1, nodes: 2}"), "2:20", "nodes is here twice", false},
 	{top("limits: {nodes: }"), "2:10", "nodes is nothing", true},
-	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, root, path, readOnly, rights, beyondDefault, limits`, true},
+	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, root, path, readOnly, rights, permissions, beyondDefault, scratch, limits`, true},
 
 	// Addresses.
 	{top("listen: [localhost:7000]"), "2:10", "tls:HOST:PORT", true},
@@ -281,6 +358,15 @@ var mistakes = []struct {
 	{top("socketGroup: ''"), "2:14", "write a group's name", true},
 	{top("socketGroup: 7"), "2:14", `write "7"`, true},
 	{top("socketDir: ''"), "2:12", "write a directory", true},
+	{top("record: on"), "2:9", "write off", true},
+	{top("record: false"), "2:9", "write a mapping", true},
+	{top("record: {keep: 1y}"), "2:16", "or none to keep all", true},
+	{top("record: {keep: 365}"), "2:16", "a number; if it is meant as a text", true},
+	{top("record: {size: 1KiB}"), "2:16", "write a size from 1MiB", false},
+	{top("record: {otlp: 'collector:4318'}"), "2:16", "write the URL of a collector", true},
+	{top("record: {otlp: 'ftp://collector'}"), "2:16", "write the URL of a collector", true},
+	{top("record: {otlp: 'http://a b'}"), "2:16", "write the URL of a collector", true},
+	{top("record: {size: 0}"), "2:16", "1GiB", true},
 	{top("advertise: ''"), "2:12", "HOST or HOST:PORT", true},
 	{top("advertise: ::1"), "2:12", "in brackets", true},
 	{top("advertise: h:0"), "2:12", "HOST or HOST:PORT", true},

@@ -18,6 +18,8 @@ type Root struct {
 	Mount  string // the path of one of Config.Mounts; "" where the host makes a directory, which it mounts at ID
 	Name   string // for people; "" for none
 	Labels []string
+	Access string // of a workspace, and Scope of its drafts: as operator.Root has them
+	Scope  string
 	Where  string // "NAME:LINE:COLUMN" of the root in the file
 }
 
@@ -25,6 +27,7 @@ type Root struct {
 type roots struct {
 	ids, mounts map[string]place
 	kinds       map[string]string // by mount
+	drafted     map[string]bool   // likewise: guests work in drafts of it
 	made        []named           // roots whose directories the host makes
 	named       []named           // by guests
 }
@@ -56,7 +59,14 @@ func (r *reader) root(n ast.Node, all *roots) Root {
 		})},
 		key{"name", "", r.text("name", &root.Name, r.some("name", "what people read, or leave it out"))},
 		key{"labels", "", r.texts("labels", &root.Labels, r.some("a label", "a word, or leave it out"))},
+		key{"access", "", r.text("access", &root.Access, r.some("access", "rw, ro or none"))},
+		key{"scope", "", r.text("scope", &root.Scope, r.some("scope", "session, agent or shared"))},
 	)
+	drafts := operator.Root{ID: root.ID, Kind: root.Kind, Access: root.Access, Scope: root.Scope}
+	if err := drafts.CheckDraft(); err != nil {
+		r.mistake(placeOf(n), "%s", vfs.Message(err))
+	}
+	all.drafted[root.Mount] = drafts.Drafted()
 	switch {
 	case mount != nil && (root.Kind == operator.Temp || root.Kind == operator.ExtensionStorage && root.Mount == ""):
 		r.mistake(*mount, "the host makes the directory of this root and mounts it at the root's id; leave mount out")
@@ -88,6 +98,10 @@ func (r *reader) rooted(c *Config, all *roots) {
 			r.mistake(at, "nothing is mounted at %s; write the path of a mount in this file", quote(mount))
 		case all.kinds[mount] == operator.Downloads && !strings.HasPrefix(c.Mounts[i].URL, "overlay:"):
 			r.mistake(at, "downloads wait until they are applied, and this mount keeps nothing back; write overlay: before its url")
+		case all.drafted[mount] && strings.HasPrefix(c.Mounts[i].URL, "overlay:"):
+			r.mistake(at, "a draft cannot lie on an overlay; mount what is below it")
+		case all.drafted[mount] && strings.HasPrefix(c.Mounts[i].URL, "memory:"):
+			r.mistake(at, "a draft cannot lie on what is only in memory; mount a directory or a git revision")
 		}
 	}
 	for _, n := range all.made {

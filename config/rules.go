@@ -68,6 +68,7 @@ func (r *reader) rule(n ast.Node) operator.Rule {
 		key{"maxFileBytes", "", func(n ast.Node) {
 			rule.MaxFileBytes = int64(r.bytes(n, "maxFileBytes", "a whole number of bytes from 1, such as 1024 or 10MiB", "no bound"))
 		}},
+		key{"audit", "", r.word("audit", &rule.Audit, operator.AuditReads)},
 	)
 	return rule
 }
@@ -88,6 +89,13 @@ func (r *reader) checkSubject(at place, s string) {
 	}
 	if _, err := operator.ParseSubject(some); err != nil {
 		r.mistake(at, "subject is %s: %s; write NAME, KIND:NAME, KIND:* for all of a kind, or * for everybody", quote(s), vfs.Message(err))
+	}
+}
+
+// checkOneSubject is checkSubject for one subject.
+func (r *reader) checkOneSubject(at place, s string) {
+	if _, err := operator.ParseSubject(s); err != nil {
+		r.mistake(at, "subject is %s: %s; write NAME or KIND:NAME", quote(s), vfs.Message(err))
 	}
 }
 

@@ -83,17 +83,19 @@ func TestSchemaRefuses(t *testing.T) {
 func TestSchemaTakes(t *testing.T) {
 	s := compiled(t)
 	files := []string{
-		top("listen: []"), top("advertise: h"), top("advertise: '[::1]:7'"), top("guests: []"),
+		top("listen: []"), top("advertise: h"), top("advertise: '[::1]:7'"), top("guests: []"), top("invites: []"), invite("permissions: [], source: core"), invite("permissions: ['filesystem:temp:all', 'filesystem:workspace:read,write,list']"),
 		mount("quota: {}"), mount("quota: {bytes: '7'}"), mount("quota: {bytes: 9223372036854775807}"),
 		mount("quota: {bytes: 9223372036854775807B}"), mount("quota: {nodes: 9223372036854775807}"),
 		mount("quota: {bytes: 1kB}"), mount("quota: {bytes: 1KiB}"), mount("quota: {bytes: 8388607TiB}"),
 		mount("links: follow"), mount("deny: ['**', '{a,b}/c', '[a-z]', '**/.env.*']"), mount("readOnly: True"),
 		guest("name: g"), guest("name: 'person:g1'"), guest("name: 'agent-run:talk:3'"), guest("name: g1x"), guest("name: '.'"), guest("name: a, path: '...'"),
-		top("limits: {}"), top("guestLimits: {storedBytes: none, threads: none, nodes: 9223372036854775807, replyBytes: 1KiB}"),
+		top("limits: {}"), top("record: off"), top("record: {}"), top("record: {keep: none, size: none}"), top("guestLimits: {storedBytes: none, threads: none, nodes: 9223372036854775807, replyBytes: 1KiB}"),
 		guest("name: a, limits: {callBytes: '7'}"), guest("name: a, limits: {callBytes: 7}"),
-		mounts(`path: é b/.c, url: "cas:DIR#x"`), top("roots: []"), root(""), top("roots: [{id: b, kind: temp}, {id: c, kind: extension-storage}]"), root("name: x, labels: []"),
+		mounts(`path: é b/.c, url: "cas:DIR#x"`), top("roots: []"), root(""), top("roots: [{id: b, kind: temp}, {id: c, kind: extension-storage}]"), root("name: x, labels: []"), root("access: rw"), drafted("access: none"), drafted("access: ro, scope: shared"),
 		guest("name: a, rights: [archive, watch]"), guest("name: a, beyondDefault: false"),
+		guest("name: a, expires: 1.5h30m, unused: 36500d, uses: 9223372036854775807"), guest("name: a, expires: '+7d', unused: 1µs"),
 		top("policy: {default: allow}"), top("rules: []"), rule("subject: '*'"), rule("subject: 'agent-run:talk:*'"), rule("subject: bob, root: secret"), rule("operations: [], except: []"), rule("maxFileBytes: '7'"),
+		top("hooks: []"), hook("before: true"), hook("after: true, before: false, observe: false"), hook("before: true, observe: true, operations: [], patterns: ['**'], subject: lint"),
 	}
 	for _, name := range testFiles(t) {
 		files = append(files, string(read(t, name)))
@@ -168,7 +170,7 @@ func agree(t *testing.T, root, o object, v reflect.Value, at string) {
 	var keys []string
 	for i := range v.NumField() {
 		field, f := v.Type().Field(i), v.Field(i)
-		if field.Name == "Where" || field.Name == "Source" {
+		if field.Name == "Where" || field.Name == "Source" && v.Type() != reflect.TypeFor[config.Invite]() {
 			continue
 		}
 		key := keyOf(field.Name)
@@ -181,7 +183,7 @@ func agree(t *testing.T, root, o object, v reflect.Value, at string) {
 		}
 		p := o.Properties[key].resolve(root)
 		switch {
-		case f.Type() == reflect.TypeFor[operator.RuleRoot](): // a word, or a mapping
+		case f.Type() == reflect.TypeFor[operator.RuleRoot](), f.Type() == reflect.TypeFor[config.Record](), f.Type() == reflect.TypeFor[[]operator.Permission](): // words, or a word or a mapping
 		case f.Kind() == reflect.Struct:
 			agree(t, root, p, f, at+"."+key)
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && f.Len() > 0:
@@ -261,7 +263,7 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	root := parsed(t)
-	for _, o := range []object{root, root.Defs["mount"], root.Defs["root"], root.Defs["guest"], root.Defs["quota"], root.Defs["rule"]} {
+	for _, o := range []object{root, root.Defs["mount"], root.Defs["root"], root.Defs["guest"], root.Defs["invite"], root.Defs["quota"], root.Defs["rule"]} {
 		for key := range o.Properties {
 			if !strings.Contains(string(text), "\n| `"+key+"` | ") {
 				t.Errorf("no row says what %s is", key)
@@ -269,3 +271,5 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 }
+
+func drafted(keys string) string { return strings.Replace(root(keys), "memory:", "physical:x", 1) }

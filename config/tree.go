@@ -21,8 +21,8 @@ var (
 
 func (r *reader) config(n ast.Node) *Config {
 	c := &Config{}
-	mounts, guests := map[string]place{}, map[string]place{}
-	all := &roots{ids: map[string]place{}, mounts: map[string]place{}, kinds: map[string]string{}}
+	mounts, guests, invited, files := map[string]place{}, map[string]place{}, map[string]place{}, map[string]place{}
+	all := &roots{ids: map[string]place{}, mounts: map[string]place{}, kinds: map[string]string{}, drafted: map[string]bool{}}
 	r.mapping(n, "the file",
 		key{"state", "", r.text("state", &c.State, r.some("state", "a directory, or leave it out for the usual one"))},
 		key{"listen", "", r.texts("listen", &c.Listen, r.checkListen)},
@@ -36,6 +36,7 @@ func (r *reader) config(n ast.Node) *Config {
 		key{"socketDir", "", r.text("socketDir", &c.SocketDir, r.some("socketDir", "a directory, or leave it out for the usual one"))},
 		key{"limits", "", r.limits("limits", &c.Limits)},
 		key{"guestLimits", "", r.limits("guestLimits", &c.GuestLimits)},
+		key{"record", "", r.record(&c.Record)},
 		key{"mounts", "mounts: and at least one mount, with path and url", func(n ast.Node) {
 			r.list(n, "mounts", func(n ast.Node) { c.Mounts = append(c.Mounts, r.mount(n, mounts)) })
 			if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {
@@ -49,8 +50,16 @@ func (r *reader) config(n ast.Node) *Config {
 		key{"rules", "", func(n ast.Node) {
 			r.list(n, "rules", func(n ast.Node) { c.Rules = append(c.Rules, r.rule(n)) })
 		}},
+		key{"approvals", "", r.word("approvals", &c.Approvals, ApprovalsListen, ApprovalsWait)},
+		key{"hooks", "", func(n ast.Node) {
+			hooks := map[string]place{}
+			r.list(n, "hooks", func(n ast.Node) { c.Hooks = append(c.Hooks, r.hook(n, hooks)) })
+		}},
 		key{"guests", "", func(n ast.Node) {
-			r.list(n, "guests", func(n ast.Node) { c.Guests = append(c.Guests, r.guest(n, guests, all)) })
+			r.list(n, "guests", func(n ast.Node) { c.Guests = append(c.Guests, r.guest(n, guests, files, all)) })
+		}},
+		key{"invites", "", func(n ast.Node) {
+			r.list(n, "invites", func(n ast.Node) { c.Invites = append(c.Invites, r.invite(n, invited, files)) })
 		}},
 	)
 	r.rooted(c, all)
@@ -62,6 +71,10 @@ func (r *reader) mount(n ast.Node, others map[string]place) Mount {
 	r.mapping(n, "a mount",
 		key{"path", "where guests see it, such as path: project", r.text("path", &m.Path, func(at place, s string) {
 			if !r.checkPath(at, s, vfs.CheckNewName) {
+				return
+			}
+			if operator.InScopes(s) {
+				r.mistake(at, "the host mounts what is for one guest alone below %s; write another path", operator.ScopesDir)
 				return
 			}
 			if other, taken := others[s]; taken {
@@ -88,7 +101,7 @@ func (r *reader) mount(n ast.Node, others map[string]place) Mount {
 	return m
 }
 
-func (r *reader) guest(n ast.Node, others map[string]place, all *roots) Guest {
+func (r *reader) guest(n ast.Node, others, files map[string]place, all *roots) Guest {
 	g := Guest{Where: r.where(placeOf(n))}
 	r.mapping(n, "a guest",
 		key{"name", "a name, such as name: agent", r.text("name", &g.Name, func(at place, s string) {
@@ -107,11 +120,30 @@ func (r *reader) guest(n ast.Node, others map[string]place, all *roots) Guest {
 		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},
 		key{"readOnly", "", r.flag("readOnly", &g.ReadOnly)},
 		key{"rights", "", r.rights(&g.Rights)},
+		key{"permissions", "", r.permissions(&g.Permissions)},
 		key{"beyondDefault", "", r.flag("beyondDefault", &g.BeyondDefault)},
+		key{"scratch", "", r.scratch(&g.Scratch)},
 		key{"limits", "", r.limits("limits", &g.Limits)},
-		key{"locatorFile", "", r.text("locatorFile", &g.LocatorFile, r.some("locatorFile", "a file that the host writes the locator to, or leave it out to have it printed"))},
+		key{"expires", "", r.text("expires", new(string), r.span("expires", &g.Expires))},
+		key{"unused", "", r.text("unused", new(string), r.span("unused", &g.Unused))},
+		key{"uses", "", func(n ast.Node) { g.Uses = r.number(n, "uses", "a whole number from 1, in digits", "any number") }},
+		key{"locatorFile", "", r.text("locatorFile", &g.LocatorFile, r.locatorFile(files))},
 	)
+	if g.Scratch.Bytes > 0 && g.Root == "" {
+		r.mistake(placeOf(n), "scratch is beside a workspace; write the id of a root of that kind as root, or leave scratch out")
+	}
+	if len(g.Permissions) > 0 && g.Root == "" && g.Path == "" {
+		r.mistake(placeOf(n), "without root and path this guest gets all of the tree, and permissions give nothing besides; write root or path, or write it under invites")
+	}
 	return g
+}
+
+func (r *reader) scratch(s *Scratch) func(ast.Node) {
+	return func(n ast.Node) {
+		r.mapping(n, "scratch", key{"bytes", "how much the guest may keep, such as bytes: 1GiB", func(n ast.Node) {
+			s.Bytes = r.bytes(n, "bytes", "a whole number of bytes from 1, such as 1024 or 64MiB", "no scratch")
+		}})
+	}
 }
 
 func (r *reader) quota(q *Quota) func(ast.Node) {

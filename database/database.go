@@ -34,6 +34,7 @@ type DB struct {
 	readers chan *conn // the reading connections that are free; nil opens one. A nil channel: the writer reads
 	log     wal
 	reserve reserve
+	aside   aside
 	options Options
 
 	gate   sync.RWMutex // held to send to jobs
@@ -41,8 +42,9 @@ type DB struct {
 	jobs   chan *job
 	done   chan struct{} // closed when the writing goroutine has ended
 
-	later  backlog
-	failed atomic.Pointer[error]
+	later   backlog
+	commits commits
+	failed  atomic.Pointer[error]
 }
 
 // Options configures a DB. The zero value suits most programs.
@@ -79,7 +81,7 @@ func open(d state.Dir, o Options, steps []string) (*DB, error) {
 	for range readers {
 		db.readers <- nil
 	}
-	db.log = wal{keep: true}
+	db.log, db.aside.path = wal{keep: true}, path+".withdrawn"
 	if db.reserve.path = path + ".reserve"; !db.reserve.fill() {
 		db.options.Logf("capd: there is no room on the disk of the host's state: nothing changes until there is; reads and revokes go on")
 	}

@@ -385,3 +385,34 @@ func BenchmarkWrite(b *testing.B) {
 		ok(b, db.Write(put(fmt.Sprint(i), "1")))
 	}
 }
+
+// TestFirstState: a state of the first version opens, and what was in it is there.
+func TestFirstState(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	db, err := open(d, Options{}, migrations()[:1])
+	ok(t, err)
+	ok(t, db.Write(func(tx *Tx) error {
+		for _, statement := range []string{
+			"INSERT INTO grants(subject, name, digest, path, mounts, rights, source, made) VALUES('agent-run:a', 'a', x'01', x'', '{}', 255, 'serve', 1)",
+			"INSERT INTO invites(digest, subject, made) VALUES(x'02', 'agent-run:a', 1)",
+			"INSERT INTO asks(id, binding, kind, grant_id, subject, op, path, to_path, why, size, asked) VALUES(x'03', x'04', 'change', 1, 'a', 'write', x'', x'', '[]', 0, 1)",
+		} {
+			if _, err := tx.Exec(statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	ok(t, db.Close())
+	db = opened(t, d, Options{})
+	for _, table := range []string{"grants", "invites", "asks"} {
+		var rows int
+		ok(t, db.Read(t.Context(), func(r *Rows) error { return r.Row("SELECT count(*) FROM " + table).Scan(&rows) }))
+		if rows != 1 {
+			t.Errorf("%s has %d rows", table, rows)
+		}
+	}
+	if _, err := os.Stat(d.Database() + ".before-2"); err != nil {
+		t.Errorf("the copy of the old state: %v", err)
+	}
+}

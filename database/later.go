@@ -11,6 +11,8 @@ const laterDelay = 250 * time.Millisecond
 const (
 	// maxLater is how many of them may be queued.
 	maxLater = 65536
+	// maxSpare is how many may be queued when one more may be left out.
+	maxSpare = 8192
 	// maxLaterBatch is how many of them one commit takes.
 	maxLaterBatch = 4096
 )
@@ -32,6 +34,16 @@ func (d *DB) Later(do func(*Tx) error) {
 	if !d.closed && d.Failed() == nil {
 		d.later.add(&job{do: do, done: make(chan struct{}), later: true})
 	}
+}
+
+// Spare is Later for what may be left out. It reports whether it took it: it does not while the disk is so slow, or so full,
+// that 8,192 writes wait.
+func (d *DB) Spare(do func(*Tx) error) bool {
+	if d.later.waiting() >= maxSpare || d.Failed() != nil {
+		return false
+	}
+	d.Later(do)
+	return true
 }
 
 // add queues jobs behind those that are queued.
@@ -75,8 +87,10 @@ func (b *backlog) take() (jobs []*job) {
 	return jobs
 }
 
-func (b *backlog) full() bool {
+func (b *backlog) full() bool { return b.waiting() >= maxLater }
+
+func (b *backlog) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.jobs) >= maxLater
+	return len(b.jobs)
 }

@@ -3,6 +3,7 @@ package database
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"capd/vfs"
 )
@@ -32,7 +33,7 @@ func (j *job) end(err error) {
 // than once: what an earlier run wrote was undone.
 //
 // Write answers busy when the disk is full. It answers internal from the first failed write of the disk until a
-// restart, see [DB.Failed].
+// restart, see [DB.Failed] and [DB.KeepAside].
 func (d *DB) Write(do func(*Tx) error) error { return d.Begin(do)() }
 
 // Begin begins a Write, and returns a function that waits for its end. Writes run in the order in which they began.
@@ -183,10 +184,12 @@ func (d *DB) commit(jobs []*job) (bad int, err error) {
 		}
 	}
 	d.options.Step("before")
+	begun := time.Now()
 	if _, err := d.writer.exec("COMMIT"); err != nil {
 		tx.rollback()
 		return 0, err
 	}
+	d.commits.took(time.Since(begun))
 	d.options.Step("after")
 	for _, f := range tx.commits {
 		f()

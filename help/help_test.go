@@ -14,7 +14,7 @@ import (
 )
 
 // guest lists the interfaces that a guest can hold or host.
-var guest = []string{"Session", "Dir", "File", "Writer", "Sink", "Revoker"}
+var guest = []string{"Session", "Dir", "File", "Writer", "Sink", "Revoker", "Petitioner"}
 
 func TestEveryMethodHasItsSection(t *testing.T) {
 	for _, i := range capnp.Interfaces {

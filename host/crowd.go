@@ -23,6 +23,7 @@ type stranger struct {
 	leave    func()          // must not block
 
 	failed bool
+	aside  bool          // it is in no crowd, but counts as a stranger; see asking
 	at     *list.Element // nil: it is no longer in a crowd
 }
 

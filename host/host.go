@@ -38,6 +38,8 @@ type Options struct {
 	Events    operator.Events
 	// Rules are the rules of the host, for the operator. If it is nil, none can be set.
 	Rules operator.Rulebook
+	// Hooks are those of the host, for the operator. They may be nil.
+	Hooks operator.Hooks
 
 	handshakeTimeout time.Duration // HandshakeTimeout, except in tests
 }
@@ -53,6 +55,8 @@ type Server struct {
 	handshakes crowd                  // TLS handshakes under way
 	strangers  crowd                  // guests that have restored nothing
 	strange    *meter.Meter           // the strangers' meter
+	askers     map[string][]*asking   // the connections that use an invitation, by its id, oldest first
+	aside      int                    // how many connections use invitations and have restored nothing
 	lastEnd    time.Time              // when the last of the connections ends whose grants were all taken back
 	left       chan struct{}          // closed when a stranger leaves the crowd; nil while nobody waits for that
 	told       map[string]bool        // directories about which a guest was told that they hold something withheld
@@ -76,7 +80,7 @@ func New(h *authority.Host, o Options) *Server {
 	if all, most := meters.All(), int64(Threads()); all.Limit(meter.Threads) == 0 || all.Limit(meter.Threads) > most {
 		all.Set(meter.Limits{meter.Threads: most})
 	}
-	return &Server{strange: meters.Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
+	return &Server{strange: meters.Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, told: map[string]bool{}, askers: map[string][]*asking{}, listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests serves guests on l, each with a Session, until l or the server is closed.
@@ -91,7 +95,7 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs, Approvals: s.o.Approvals, Events: s.o.Events, Rules: s.o.Rules})
+		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs, Approvals: s.o.Approvals, Events: s.o.Events, Rules: s.o.Rules, Hooks: s.o.Hooks})
 		if s.add(nc, vat.Limits{}, nil, served, func() { s.operators-- }) != nil {
 			s.operators++
 		}

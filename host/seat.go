@@ -12,6 +12,7 @@ import (
 	"capd/cap/session"
 	"capd/cap/wire"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -43,6 +44,7 @@ type seat struct {
 	came     time.Time
 	stranger stranger
 	live     []hold         // restored, and not taken back
+	asks     []*asking      // invitations that it uses
 	counts   []*meter.Meter // meters in which it counts as a connection, one for each root grant; see settle
 	payer    *meter.Meter   // the meter in which its calls count; nil: the strangers'
 	failures int
@@ -88,66 +90,6 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	return t.conn
 }
 
-var errNoRoom = vfs.Errorf(vfs.Busy, "this host has as many connections as it may (limit connections); try again later")
-
-// mostPatience is how long a new connection waits while every stranger has unread data or has just come.
-const mostPatience = 50 * time.Millisecond
-
-// room takes a place for one more stranger. If all are taken, another stranger has to go.
-func (s *Server) room() bool {
-	for end := time.Now().Add(mostPatience); ; {
-		s.mu.Lock()
-		ok, left := s.makeRoom(time.Now().After(end))
-		s.mu.Unlock()
-		switch {
-		case ok:
-			return true
-		case left == nil:
-			return false
-		}
-		select {
-		case <-left:
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-// makeRoom is one try of room. left is closed when there may be room again. It is nil when waiting
-// does not help. s.mu is held.
-func (s *Server) makeRoom(late bool) (ok bool, left chan struct{}) {
-	for s.strange.Take(meter.Connections, 1) != nil {
-		goes := s.strangers.goes()
-		if goes == nil && late {
-			goes = s.strangers.first()
-		}
-		switch {
-		case goes == nil && (late || len(s.strangers.from) == 0):
-			return false, nil
-		case goes == nil:
-			if s.left == nil {
-				s.left = make(chan struct{})
-			}
-			return false, s.left
-		}
-		s.part(goes)
-		goes.leave()
-	}
-	return true, nil
-}
-
-// part removes who from the strangers, if it is one of them. s.mu is held.
-func (s *Server) part(who *stranger) {
-	if who.at == nil {
-		return
-	}
-	s.strangers.remove(who)
-	s.strange.Give(meter.Connections, 1)
-	if s.left != nil {
-		close(s.left)
-		s.left = nil
-	}
-}
-
 // For how long no stranger is sent away: until its first message has come, and then until its next.
 const (
 	timeToSpeak = 10 * time.Millisecond
@@ -174,6 +116,9 @@ func (t *seat) standing() standing {
 func (t *seat) leave() {
 	t.ended = true
 	t.s.part(&t.stranger)
+	for _, a := range slices.Clone(t.asks) {
+		t.s.drop(a)
+	}
 	for _, m := range t.counts {
 		m.Give(meter.Connections, 1)
 	}
@@ -209,7 +154,7 @@ func (t *seat) fail() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	t.s.strangers.fail(&t.stranger)
-	if t.failures++; t.failures == maxFailures && t.stranger.at != nil {
+	if t.failures++; t.failures == maxFailures && (t.stranger.at != nil || t.stranger.aside) {
 		go t.conn.Abort("limit: too many locators that lead nowhere")
 	}
 }
@@ -289,7 +234,7 @@ func (t *seat) settle() {
 // take counts the connection in m. While it is a stranger, it gives up its place among the
 // strangers first, so that it does not count twice. s.mu is held.
 func (t *seat) take(m *meter.Meter) error {
-	if t.stranger.at != nil {
+	if t.stranger.at != nil || t.stranger.aside {
 		t.s.strange.Give(meter.Connections, 1)
 		defer t.s.strange.Force(meter.Connections, 1) // until part removes it from the strangers
 	}
@@ -311,6 +256,10 @@ func (t *seat) lose(m *meter.Meter, why error) {
 		return
 	}
 	t.live = slices.Delete(t.live, i, i+1)
+	if len(t.live) == 0 && len(t.asks) > 0 && !t.ended {
+		t.estrange()
+		return
+	}
 	if len(t.live) == 0 {
 		time.AfterFunc(t.s.nextEnd(), func() { t.end(why) })
 		return
@@ -318,62 +267,28 @@ func (t *seat) lose(m *meter.Meter, why error) {
 	t.settle()
 }
 
-// betweenEnds is the time between the ends of two connections whose grants were all taken back. If
-// thousands ended at once, each with its goroutines, nobody else would get a processor for a tenth
-// of a second.
-const betweenEnds = 60 * time.Microsecond
-
-// mostAfterlife is the longest that an end is put off, which is enough for as many connections as
-// there may be. Without it a guest could delay the ends of others: it would take shares back and
-// make them again, each restored on many connections.
-const mostAfterlife = 750 * time.Millisecond
-
-// nextEnd returns after what time the next connection may be ended. s.mu is held.
-func (s *Server) nextEnd() time.Duration {
-	now := time.Now()
-	after := min(max(Afterlife, s.lastEnd.Add(betweenEnds).Sub(now)), mostAfterlife)
-	s.lastEnd = now.Add(after)
-	return after
-}
-
-// end ends the connection, unless it holds something again. The peer is told why, in the words of a
-// call's error.
-func (t *seat) end(why error) {
-	t.s.mu.Lock()
-	over := !t.ended && len(t.live) == 0
-	t.s.mu.Unlock()
-	if over {
-		t.conn.Abort(wire.Encode(vfs.At("", why)).Reason)
+// estrange makes the connection a stranger again, one that may ask. s.mu is held.
+func (t *seat) estrange() {
+	for _, m := range t.counts {
+		m.Give(meter.Connections, 1)
 	}
+	t.counts, t.payer = nil, nil
+	t.s.strange.Force(meter.Connections, 1)
+	t.s.setAside(&t.stranger, true)
+	t.conn.SetMeter(t.s.strange)
 }
 
 // Share implements session.Grants.
-func (t *seat) Share(ctx context.Context, n vfs.Node) ([]byte, *membrane.Control, error) {
-	return t.s.host.Share(ctx, n)
+func (t *seat) Share(ctx context.Context, n vfs.Node, terms operator.ShareTerms) (operator.Share, []byte, *membrane.Control, error) {
+	return t.s.host.ShareOn(ctx, n, terms)
 }
 
-// socketBelow returns the innermost connection under nc, as the socket under TLS.
-func socketBelow(nc net.Conn) net.Conn {
-	for {
-		over, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nc
-		}
-		nc = over.NetConn()
-	}
+// Shares implements session.Grants.
+func (t *seat) Shares(ctx context.Context, n vfs.Node, after string, max int) ([]operator.Share, error) {
+	return t.s.host.Shares(ctx, n, after, max)
 }
 
-func rawOf(nc net.Conn) syscall.RawConn {
-	c, ok := socketBelow(nc).(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
+// RevokeShare implements session.Grants.
+func (t *seat) RevokeShare(ctx context.Context, n vfs.Node, id string) error {
+	return t.s.host.RevokeShare(ctx, n, id)
 }
-
-// hangUp closes nc at once and sends nothing more.
-func hangUp(nc net.Conn) { socketBelow(nc).Close() }

@@ -233,11 +233,11 @@ func (l *comparison) file(root *os.Root, name string, a attr, paths ...string) e
 		}
 		return explain(err)
 	}
+	settled := a.settled(time.Now()) // before the read: a change during it must show
 	sum := sha256.New()
 	if _, err := io.CopyBuffer(sum, &unchanging{ctx: l.ctx, f: f, a: a}, l.buf[:]); err != nil {
 		return vfs.At(paths[0], err)
 	}
-	settled := a.settled(time.Now())
 	for _, path := range paths {
 		l.differs(path, l.t.records[path], &record{
 			attr: a, settled: settled,

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,15 @@ func (m *Meter) Set(l Limits) {
 	for _, k := range []Kind{MessageBytes, ReplyBytes} {
 		m.queues().tell(k)
 	}
+}
+
+// Replace makes the limits those of l. A kind that l does not have gets no limit.
+func (m *Meter) Replace(l Limits) {
+	all := make(Limits, Kinds)
+	for k := range Kinds {
+		all[k] = cmp.Or(l[k], -1)
+	}
+	m.Set(all)
 }
 
 // Limit returns how much of k may be held, or 0 for no limit. The limit on StagedBytes is never above that on

@@ -77,6 +77,15 @@ func (m *Meter) Settle(reserved, got Effect) {
 	}
 }
 
+// Resume sets by how much stored data has grown already, for a meter that takes the place of an earlier one. The meters
+// above, which may have counted it, stay as they are. It is called before m is used.
+func (m *Meter) Resume(e Effect) {
+	m.settle(Effect{}, e.growth())
+}
+
+// Stored returns by how much stored data has grown, including what is reserved.
+func (m *Meter) Stored() Effect { return m.stored.now() }
+
 func (m *Meter) reserve(r, share Effect) *Lacks {
 	s := &m.stored
 	s.mu.Lock()

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
-// Ask is a change that needs an approval: one that waits for a decision, or one that got it.
-// What the guest chose (Path, To, Diff) may be anything; show it through [vfs.Printable].
+// Ask is a change that needs an approval, or a [Wish]: one that waits for a decision, or one that got it.
+// What the guest chose (Path, To, Diff, Words) may be anything; show it through [vfs.Printable].
 type Ask struct {
 	ID        string    `json:"id"`    // 32 hexadecimal digits
 	Guest     string    `json:"guest"` // who asks, as grants has it
@@ -16,10 +17,17 @@ type Ask struct {
 	Operation string    `json:"operation"`
 	Path      string    `json:"path"` // in the host's tree
 	To        string    `json:"to,omitempty"`
-	Why       []string  `json:"why"`            // what asks: "project: **/.git/**"
+	Why       []string  `json:"why,omitempty"`  // what asks: "project: **/.git/**"
 	Size      int64     `json:"size,omitempty"` // bytes that are to be written
 	Diff      string    `json:"diff,omitempty"` // at most [MaxAskDiff] bytes; kept until 10 minutes after the decision
 	Asked     time.Time `json:"asked"`
+
+	// Of a Wish: the root that it names, the rights, its reason, and the rights that the answer gives. Then Grant is that
+	// which was made, if one was.
+	Root   string          `json:"root,omitempty"`
+	Access membrane.Rights `json:"access,omitempty"`
+	Words  string          `json:"words,omitempty"`
+	Given  membrane.Rights `json:"given,omitempty"`
 
 	Answer  Answer    `json:"answer,omitempty"` // "" while it waits
 	Reason  string    `json:"reason,omitempty"` // what the guest is told with a no
@@ -36,8 +44,8 @@ type Answer string
 
 // The answers.
 const (
-	Once   Answer = "once"   // this change may be made, within 10 minutes
-	Always Answer = "always" // so may each later one of this operation and path through the grant
+	Once   Answer = "once"   // this change may be made, within 10 minutes; or a grant is made, until nobody uses it for as long
+	Always Answer = "always" // so may each later one of this operation and path through the grant; or a grant is made
 	Deny   Answer = "deny"   // it may not be made
 )
 
@@ -50,6 +58,9 @@ type Verdict struct {
 	// It is matched against paths in the host's tree.
 	Pattern string
 	For     time.Duration // how long Always holds; 0 means [StandingFor]
+
+	// Rights, with Once and Always about a [Wish], are those that are given. 0 means all that were asked for.
+	Rights membrane.Rights
 }
 
 const (
@@ -71,6 +82,8 @@ func (v Verdict) Check() error {
 		return vfs.Errorf(vfs.Invalid, "a reason has at most %d bytes", MaxReason)
 	case v.Answer != Always && (v.Pattern != "" || v.For != 0):
 		return vfs.Errorf(vfs.Invalid, "a pattern and a time belong to always")
+	case v.Answer == Deny && v.Rights != 0:
+		return vfs.Errorf(vfs.Invalid, "rights belong to once and always")
 	case v.For < 0:
 		return vfs.Errorf(vfs.Invalid, "always ends in the future")
 	}

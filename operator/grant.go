@@ -25,6 +25,7 @@ type Grant struct {
 	Parent  string  `json:"parent"`  // id of the grant it was shared from, or ""
 
 	Root   string          `json:"root"`   // id of the root that it is in, or ""
+	Source string          `json:"source"` // who gave it: one of the words By…
 	Rights membrane.Rights `json:"rights"` // what was granted, as a list of names
 
 	ExpiresMs int64 `json:"expiresMs,omitempty"` // when it expires, in milliseconds since the Unix epoch; 0: never
@@ -55,6 +56,7 @@ type Terms struct {
 	Rights        membrane.Rights // which rights to give; 0 means what is usual: all, where no root says otherwise
 	BeyondDefault bool            // the defaults of the roots do not bound the grant
 	Limits        meter.Limits    // the default of each limit is the host's
+	Scratch       int64           // how many bytes the subject may keep in a directory of its own beside a workspace; 0 is no directory
 	Uses          int64           // how often it can be restored; 0 is any number
 	Source        string          // who granted; "" is ByOperator
 	Expires       time.Duration   // after which it ends; 0 is never

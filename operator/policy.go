@@ -26,7 +26,8 @@ type Rulebook interface {
 	// SetPolicy replaces the rules that were set before by those in text, which has the form
 	// of the rules in a configuration. The rules of the configuration stay. The policy that it
 	// replaces must have the hash ifHash, or SetPolicy answers conflict. It answers invalid for
-	// mistakes, a line each. The rules are durable, and hold, when it returns the new hash.
+	// mistakes, a line each. The rules are durable, and hold, when it returns the new hash, and no change shows any more that the
+	// old ones decided. It answers busy if such a change does not end; the rules hold all the same.
 	SetPolicy(text, ifHash string) (hash string, err error)
 
 	// Policies returns what the policy was, the latest first, at most max.

@@ -20,6 +20,9 @@ type Rule struct {
 	Hardlinks    string `json:"hardlinks,omitempty"`    // HardlinksReject or HardlinksAllow; "" is HardlinksAllow
 	MaxFileBytes int64  `json:"maxFileBytes,omitempty"` // of a file that is written; 0 for no bound
 
+	// Audit is AuditReads if each read of what the rule matches has an entry of its own in the record; "" if it is counted.
+	Audit string `json:"audit,omitempty"`
+
 	// Source says where the rule is written, such as "capd.yaml:31:5". It is no part of
 	// what the rule means.
 	Source string `json:"source,omitempty"`
@@ -43,6 +46,9 @@ const (
 	HardlinksReject = "reject"  // a file with more than one name in its store is refused
 	HardlinksAllow  = "allow"
 )
+
+// AuditReads is the value of Audit.
+const AuditReads = "reads"
 
 // RuleRoot names the roots for which a rule holds: one by its id, or all of a kind. In JSON
 // it is a kind, or {"id": ID}.

@@ -20,4 +20,5 @@ type Status struct {
 	Threads     int    `json:"threads"` // of the operating system
 	HeapBytes   uint64 `json:"heapBytes"`
 	MemoryBytes uint64 `json:"memoryBytes"`
+	Unrecorded  bool   `json:"unrecorded"` // the host keeps no record
 }

@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -72,6 +74,17 @@ func (s Subject) Name() string {
 		return id
 	}
 	return string(s)
+}
+
+// DirName returns the name of a directory of s. It is that of s, with + for each colon. If
+// that has capital letters, or is no name of a file, a sum is added, so that no two subjects
+// share a directory where case does not count.
+func (s Subject) DirName() string {
+	name := strings.ReplaceAll(s.Name(), ":", "+")
+	if strings.ToLower(name) != name || strings.Trim(name, ".") == "" {
+		name = fmt.Sprintf("%s+%.4x", name, sha256.Sum256([]byte(name)))
+	}
+	return name
 }
 
 // GuestName returns the form in which [Grant].Guest names who text means: a subject in

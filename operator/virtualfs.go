@@ -15,7 +15,7 @@ type Attenuation struct {
 	ReadOnly bool     `json:"readOnly"`        // every change answers readOnly; in a [Mount] also set if the store never changes
 	NoLinks  bool     `json:"noLinks"`         // links are denied instead of followed
 	Deny     []string `json:"deny,omitempty"`  // patterns to withhold (see package deny); nil means the store's default
-	Ask      []string `json:"ask,omitempty"`   // patterns that may be read but not changed; nil means the store's default
+	Ask      []string `json:"ask,omitempty"`   // patterns whose changes need an approval; nil means the store's default
 	Bytes    int64    `json:"bytes,omitempty"` // bytes by which the mount may grow; 0 means no bound of its own
 	Nodes    int64    `json:"nodes,omitempty"` // files, directories and links by which it may grow; 0 means no bound of its own
 

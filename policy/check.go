@@ -109,14 +109,21 @@ func (c *checker) limits(i int) {
 	if !slices.Contains([]string{"", operator.HardlinksReject, operator.HardlinksAllow}, r.Hardlinks) {
 		c.wrong(i, "hardlinks is %q; write reject or allow", r.Hardlinks)
 	}
+	if r.Audit != "" && r.Audit != operator.AuditReads {
+		c.wrong(i, "audit is %q; write reads, or leave it out", r.Audit)
+	}
 	if r.MaxFileBytes < 0 {
 		c.wrong(i, "maxFileBytes is %d; write how many bytes a file may have", r.MaxFileBytes)
 	}
 	if r.Effect == operator.RuleDeny && bound(r) != (membrane.Bounds{}) {
-		c.wrong(i, "a deny rule has no use for symlinks, hardlinks or maxFileBytes; leave them out, or write effect: allow")
+		c.wrong(i, "a deny rule has no use for symlinks, hardlinks, maxFileBytes or audit; leave them out, or write effect: allow")
 	}
-	if keeps, err := operationsOf(r); err == nil && r.MaxFileBytes > 0 && keeps&membrane.Write == 0 {
+	keeps, err := operationsOf(r)
+	if err == nil && r.MaxFileBytes > 0 && keeps&membrane.Write == 0 {
 		c.wrong(i, "maxFileBytes bounds what is written; add write to operations, or leave it out")
+	}
+	if err == nil && r.Audit != "" && keeps&(membrane.Read|membrane.List) == 0 {
+		c.wrong(i, "audit: reads is about what is read; add read or list to operations, or leave it out")
 	}
 }
 

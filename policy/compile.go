@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"capd/operator"
+	"capd/vfs"
 	"capd/vfs/membrane"
 	"capd/vfs/pattern"
 )
@@ -45,8 +46,9 @@ type compiled struct {
 // area is a directory on the way to a root, or a root.
 type area struct {
 	below  map[string]*area
+	each   *area // where below has none: one for all names
 	root   bool
-	path   string
+	path   string // of a root, below each only its name; and of what has an each
 	ruling *group // of the rules for this root; nil for none
 	leads  bool   // a rule allows something in a root below
 }
@@ -68,6 +70,9 @@ func compile(rules []operator.Rule, roots []operator.Root, fallback membrane.Say
 		}
 		here := top.at(root.Path, ruling.allows())
 		here.root, here.path, here.ruling = true, root.Path, ruling
+		if root.Kind == operator.Workspace {
+			top.scopes(root, ruling)
+		}
 	}
 	s.start = &at{sheet: s, everywhere: everywhere.start()}
 	s.start.enter(top)
@@ -91,6 +96,18 @@ func (a *area) at(path string, leads bool) *area {
 		a = next
 	}
 	return a
+}
+
+// scopes makes the areas in which the host mounts root for guests, so that the rules for root hold there too. a is the top.
+func (a *area) scopes(root operator.Root, ruling *group) {
+	leads := ruling.allows()
+	path := vfs.Join(operator.ScopesDir, root.ID)
+	all := a.at(path, leads)
+	all.path, all.leads = path, all.leads || leads
+	all.each = &area{leads: leads, below: map[string]*area{}}
+	for _, name := range []string{root.ID, root.Draft()} {
+		all.each.below[name] = &area{root: true, path: name, ruling: ruling}
+	}
 }
 
 // allows reports whether a rule allows something.
@@ -177,6 +194,7 @@ func bound(r operator.Rule) membrane.Bounds {
 		NoLinks:      r.Symlinks == operator.SymlinksReject,
 		LinksInside:  r.Symlinks == operator.SymlinksInRoot,
 		NoHardLinks:  r.Hardlinks == operator.HardlinksReject,
+		AuditReads:   r.Audit == operator.AuditReads,
 	}
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"math/bits"
 
+	"capd/vfs"
 	"capd/vfs/membrane"
 	"capd/vfs/pattern"
 )
@@ -14,6 +15,7 @@ type at struct {
 	rooted     standing // the rules of the innermost root
 	area       *area    // on the way to a root; nil where none is below
 	inside     string   // path of the innermost root
+	scope      string   // path of the directory with an area that is for all names, if it is in one
 }
 
 // standing is where the patterns of a group stand. The zero standing matches nothing.
@@ -40,7 +42,7 @@ func (s standing) step(name string) standing {
 func (a *at) enter(to *area) {
 	a.area = to
 	if to != nil && to.root {
-		a.rooted, a.inside = to.ruling.start(), to.path
+		a.rooted, a.inside = to.ruling.start(), vfs.Join(a.scope, to.path)
 	}
 }
 
@@ -48,8 +50,12 @@ func (a *at) enter(to *area) {
 func (a *at) Step(name string) membrane.Judge {
 	next := *a
 	next.everywhere, next.rooted = a.everywhere.step(name), a.rooted.step(name)
-	if a.area != nil {
-		next.enter(a.area.below[name])
+	if in := a.area; in != nil {
+		to := in.below[name]
+		if to == nil && in.each != nil {
+			to, next.scope = in.each, vfs.Join(in.path, name)
+		}
+		next.enter(to)
 	}
 	if next == *a {
 		return a
@@ -238,6 +244,7 @@ func tighten(b *membrane.Bounds, limit membrane.Bounds, root string) {
 	}
 	b.NoLinks = b.NoLinks || limit.NoLinks
 	b.NoHardLinks = b.NoHardLinks || limit.NoHardLinks
+	b.AuditReads = b.AuditReads || limit.AuditReads
 	if limit.LinksInside {
 		b.LinksInside = true
 		if len(root) > len(b.Inside) {

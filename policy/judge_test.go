@@ -140,6 +140,10 @@ func TestWhere(t *testing.T) {
 		want    membrane.Says
 	}{
 		{"person:p", "project/src/a", membrane.Denies},
+		{"person:p", "scopes/project/anybody/project/src/a", membrane.Denies},
+		{"person:p", "scopes/project/anybody/project-draft/src/a", membrane.Denies},
+		{"person:p", "scopes/project/anybody/other/src/a", membrane.Silent},
+		{"person:p", "scopes/other/anybody/project/src/a", membrane.Silent},
 		{"person:p", "src/a", membrane.Silent},
 		{"person:p", "project/x", membrane.Denies},
 		{"person:p", "PROJECT/x", membrane.Silent},
@@ -201,6 +205,7 @@ func TestBounds(t *testing.T) {
 		need membrane.Rights
 		want membrane.Bounds
 	}{
+		{"scopes/project/any/project/a", membrane.Write, membrane.Bounds{MaxFileBytes: 100, LinksInside: true, Inside: "scopes/project/any/project"}},
 		{"project/a", membrane.Write, membrane.Bounds{MaxFileBytes: 100, LinksInside: true, Inside: "project"}},
 		{"project/a", membrane.AllRights, membrane.Bounds{MaxFileBytes: 100, LinksInside: true, Inside: "project", NoLinks: true, NoHardLinks: true}},
 		{"project/a", membrane.Metadata, membrane.Bounds{}},

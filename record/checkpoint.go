@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"database/sql"
@@ -96,12 +97,20 @@ var errNoCheckpoint = vfs.Errorf(vfs.Invalid, "it is no checkpoint of a record")
 // signing is how often what was written is signed.
 const signing = time.Minute
 
-func (l *Log) signEachMinute() {
+// tend signs each minute what was written, and removes what is not to be kept.
+func (l *Log) tend() {
 	t := time.NewTicker(signing)
 	defer t.Stop()
-	for {
+	l.trimNow()
+	for full := l.full; ; {
 		select {
+		case <-full:
+			if !l.trimNow() {
+				full = nil // nothing can be removed for now
+			}
 		case <-t.C:
+			full = l.full
+			l.trimNow()
 			if _, err := l.Checkpoint(false); err != nil {
 				l.logf("capd: the record is not signed: %v", err)
 			}
@@ -111,11 +120,30 @@ func (l *Log) signEachMinute() {
 	}
 }
 
+func (l *Log) tellFull() {
+	select {
+	case l.full <- struct{}{}:
+	default:
+	}
+}
+
 const (
 	dropCheckpoints  = "DELETE FROM checkpoints WHERE given = 0"
 	insertCheckpoint = "INSERT INTO checkpoints(size, note, at, given) VALUES(?, ?, ?, ?) ON CONFLICT(size) DO UPDATE SET given = max(given, excluded.given)"
-	putSettled       = "INSERT INTO meta(key, value) VALUES('settled', ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+	putMeta          = "INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
 )
+
+// What a start need not find out again.
+const (
+	metaSettled = "settled" // every intent with a smaller number has ended
+	metaCounted = "counted" // the entries with smaller numbers have metaBytes
+	metaBytes   = "recordBytes"
+)
+
+func putNumber(tx *database.Tx, key string, n int64) error {
+	_, err := tx.Exec(putMeta, key, n)
+	return err
+}
 
 // Checkpoint signs what was written so far and returns the note. A given one is kept for ever, for an operator who
 // stores it elsewhere: only that shows later that nothing was removed by somebody who has the key. Another replaces the
@@ -138,7 +166,8 @@ func (l *Log) signNow(tx *database.Tx, given bool) (text string, err error) {
 	}
 	tx.OnRollback(func() { l.signed = was })
 	l.signed = l.tree.size
-	if _, err := tx.Exec(putSettled, settled); err != nil || l.sign == nil {
+	err = cmp.Or(putNumber(tx, metaSettled, settled), putNumber(tx, metaCounted, l.tree.size), putNumber(tx, metaBytes, l.bytes))
+	if err != nil || l.sign == nil {
 		return "", err
 	}
 	if text, err = l.sign.sign(&l.tree); err != nil {
@@ -151,7 +180,10 @@ func (l *Log) signNow(tx *database.Tx, given bool) (text string, err error) {
 	return text, err
 }
 
-const selectNewest = "SELECT note FROM checkpoints ORDER BY size DESC LIMIT 1"
+const (
+	selectNewest = "SELECT note FROM checkpoints ORDER BY size DESC LIMIT 1"
+	giveNewest   = "UPDATE checkpoints SET given = 1 WHERE size = (SELECT max(size) FROM checkpoints)"
+)
 
 // Newest returns the newest checkpoint of the record in from. It answers notFound.
 func Newest(ctx context.Context, from Source) (text string, err error) {
@@ -160,4 +192,16 @@ func Newest(ctx context.Context, from Source) (text string, err error) {
 		err = vfs.Errorf(vfs.NotFound, "no checkpoint of this record was made yet")
 	}
 	return text, err
+}
+
+// Give is [Newest], and keeps that checkpoint for ever, as [Log.Checkpoint] keeps a given one. No Log writes the record.
+func Give(db *database.DB) (string, error) {
+	err := db.Write(func(tx *database.Tx) error {
+		_, err := tx.Exec(giveNewest)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return Newest(context.Background(), db)
 }

@@ -35,22 +35,28 @@ func (i *Intent) ID() int64 { return i.id }
 
 // Outcome is how a change ended.
 type Outcome struct {
-	Bytes, Nodes int64 // by how much the store grew
-	Span         *Span // of writes in place
-	Err          error // nil: it was made
+	Bytes, Nodes int64  // by how much the store grew
+	Span         *Span  // of writes in place
+	Version      string // of the file after them; "" if it is not known
+	Size         int64  // of that file, in bytes
+	Err          error  // nil: it was made
+
+	Also func(*database.Tx) error // writes more in the transaction that adds the outcome; nil writes nothing
 }
 
 // End adds how the change ended. Nobody waits for it: it is on disk within about a second. If the host is killed before,
 // the next start finds out how it ended.
 func (i *Intent) End(o Outcome) {
-	e := Entry{Kind: Ended, Of: i.id, Grants: i.grants[:min(1, len(i.grants))], Result: Done, Bytes: o.Bytes, Nodes: o.Nodes, Span: o.Span}
+	e := Entry{Kind: Ended, Of: i.id, Grants: i.grants[:min(1, len(i.grants))], Result: Done, Bytes: o.Bytes, Nodes: o.Nodes, Span: o.Span, Version: o.Version, Size: o.Size}
 	if o.Err != nil {
 		e.Result = Failed
 		e.Code, e.Said = vfs.CodeOf(o.Err), o.Err.Error()
 	}
 	add := i.log.adder(e)
 	i.log.db.Later(func(tx *database.Tx) error {
-		_, err := add(tx)
-		return err
+		if _, err := add(tx); err != nil || o.Also == nil {
+			return err
+		}
+		return o.Also(tx)
 	})
 }

@@ -42,7 +42,7 @@ func TestUnsettled(t *testing.T) {
 	if len(open) != 1 || open[0].Number != intents[1].ID() || open[0].Path != "\xff1" || !slices.Equal(open[0].Grants, holders) {
 		t.Fatalf("unsettled: %+v", open)
 	}
-	check.OK(t, l.Settle(open[0], NotDone))
+	check.OK(t, l.Settle(open[0], NotDone, nil))
 	closed(t, db, l)
 	db, l = opened(t, d)
 	if open := l.Unsettled(); len(open) != 0 {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,10 +17,12 @@ import (
 var errDamaged = vfs.Errorf(vfs.Corrupt, "the record in the host's state is damaged, and capd audit verify says where; restore a backup of the state")
 
 const (
-	selectSize    = "SELECT coalesce(max(seq) + 1, 0) FROM record"
-	selectSettled = "SELECT value FROM meta WHERE key = 'settled'"
-	selectHashes  = "SELECT hash FROM blocks WHERE level = ? AND n >= ? ORDER BY n"
-	selectBodies  = "SELECT body FROM record WHERE seq >= ? ORDER BY seq"
+	selectSize   = "SELECT coalesce(max(seq) + 1, 0) FROM record"
+	selectFirst  = "SELECT coalesce(min(seq), 0) FROM record"
+	selectMeta   = "SELECT value FROM meta WHERE key = ?"
+	selectBytes  = "SELECT coalesce(sum(length(body)), 0) FROM record WHERE seq >= ?"
+	selectHashes = "SELECT hash FROM blocks WHERE level = ? AND n >= ? ORDER BY n"
+	selectBodies = "SELECT body FROM record WHERE seq >= ? ORDER BY seq"
 )
 
 // load reads the top of the tree, and the intents that have not ended.
@@ -31,13 +34,11 @@ func (l *Log) load() error {
 		if err := l.tree.load(r); err != nil {
 			return err
 		}
-		if err := r.Row(selectSize).Scan(&size); err != nil {
+		if err := cmp.Or(r.Row(selectSize).Scan(&size), r.Row(selectFirst).Scan(&l.first)); err != nil {
 			return err
 		}
-		if err = r.Row(selectSettled).Scan(&settled); errors.Is(err, sql.ErrNoRows) {
-			err = nil
-		}
-		return err
+		settled, err = number(r, metaSettled)
+		return cmp.Or(err, l.loadBytes(r))
 	})
 	switch {
 	case err != nil:
@@ -46,6 +47,29 @@ func (l *Log) load() error {
 		return errDamaged
 	}
 	return l.loadOpen(ctx, settled)
+}
+
+// number returns a number that is kept, or 0.
+func number(r *database.Rows, key string) (n int64, err error) {
+	if err = r.Row(selectMeta, key).Scan(&n); errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return n, err
+}
+
+// loadBytes finds out how many bytes the entries have.
+func (l *Log) loadBytes(r *database.Rows) error {
+	counted, err := number(r, metaCounted)
+	if err != nil {
+		return err
+	}
+	if l.bytes, err = number(r, metaBytes); err != nil {
+		return err
+	}
+	var rest int64
+	err = r.Row(selectBytes, counted).Scan(&rest)
+	l.bytes += rest
+	return err
 }
 
 // load builds the tree from its blocks and the entries behind them.

@@ -28,6 +28,9 @@ type Query struct {
 	Guest string // the name or the id of a grant; what was shared from it counts as well
 	Path  string // a path and everything below it; "" for all
 	Kinds []Kind // none for all
+
+	// Wait is called where the record ends now. After nil, what was added meanwhile is read too. A nil Wait ends there.
+	Wait func(context.Context) error
 }
 
 // page is how many entries are read at once. A read that is long keeps the database's log from beginning again.
@@ -45,14 +48,19 @@ func Entries(ctx context.Context, from Source, q Query) iter.Seq2[Numbered, erro
 					return
 				}
 			}
+			if len(part) > 0 {
+				next = part[len(part)-1].seq + 1
+			}
+			if err == nil && len(part) < page {
+				if q.Wait == nil {
+					return
+				}
+				err = q.Wait(ctx)
+			}
 			if err != nil {
 				yield(Numbered{}, err)
 				return
 			}
-			if len(part) < page {
-				return
-			}
-			next = part[len(part)-1].seq + 1
 		}
 	}
 }
@@ -75,23 +83,28 @@ const selectPage = "SELECT seq, body FROM record WHERE seq >= ? ORDER BY seq LIM
 
 // readPage reads at most max entries from the number next on.
 func readPage(ctx context.Context, from Source, next, max int64) (part []stored, err error) {
-	err = from.Read(ctx, func(r *database.Rows) error {
-		rows, err := r.Query(selectPage, next, max)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		part = make([]stored, 0, min(max, page))
-		for rows.Next() {
-			var s stored
-			if err := rows.Scan(&s.seq, &s.body); err != nil {
-				return err
-			}
-			part = append(part, s)
-		}
-		return rows.Err()
+	err = from.Read(ctx, func(r *database.Rows) (err error) {
+		part, err = pageOf(r, next, max)
+		return err
 	})
 	return part, err
+}
+
+func pageOf(r *database.Rows, next, max int64) ([]stored, error) {
+	rows, err := r.Query(selectPage, next, max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	part := make([]stored, 0, min(max, page))
+	for rows.Next() {
+		var s stored
+		if err := rows.Scan(&s.seq, &s.body); err != nil {
+			return nil, err
+		}
+		part = append(part, s)
+	}
+	return part, rows.Err()
 }
 
 // matches reports whether e is asked for. changes are those that are and have not ended.

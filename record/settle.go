@@ -1,14 +1,18 @@
 package record
 
-import "slices"
+import (
+	"slices"
+
+	"capd/database"
+)
 
 // Unsettled returns the intents of which it is not known how they ended: the host was killed. The caller finds out and
 // calls Settle for each, before guests are served.
 func (l *Log) Unsettled() []Numbered { return l.unsettled }
 
-// Settle adds how a change ended that Unsettled returned.
-func (l *Log) Settle(of Numbered, r Result) error {
-	return l.Write(Entry{Kind: Settled, Of: of.Number, Grants: of.Grants[:min(1, len(of.Grants))], Result: r})
+// Settle adds how a change ended that Unsettled returned. also, if not nil, writes more in the same transaction.
+func (l *Log) Settle(of Numbered, r Result, also func(*database.Tx) error) error {
+	return l.soonWith(also, Entry{Kind: Settled, Of: of.Number, Grants: of.Grants[:min(1, len(of.Grants))], Result: r})
 }
 
 // Precedes reports whether e is older than other, which changes the same path or a directory above it.
@@ -18,10 +22,17 @@ func (e Numbered) Precedes(other Numbered) bool {
 	})
 }
 
-// paths returns what e changes.
+// paths returns what e is about.
 func (e *Entry) paths() []string {
-	if e.To == "" {
-		return []string{string(e.Path)}
+	switch {
+	case e.To != "":
+		return []string{string(e.Path), string(e.To)}
+	case e.Kind == Counted:
+		all := make([]string, len(e.Dirs))
+		for i, d := range e.Dirs {
+			all[i] = string(d.Path)
+		}
+		return all
 	}
-	return []string{string(e.Path), string(e.To)}
+	return []string{string(e.Path)}
 }

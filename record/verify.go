@@ -20,9 +20,27 @@ type VerifyOptions struct {
 	Since string // a checkpoint that was kept elsewhere; "" for none
 }
 
+// parse reads the key and the checkpoint, which may be nil.
+func (o VerifyOptions) parse() (by note.Verifiers, since *checkpoint, err error) {
+	key, err := note.NewVerifier(o.Key)
+	if err != nil {
+		return nil, nil, vfs.Errorf(vfs.Invalid, "this is not the key of a record; capd audit key prints it")
+	}
+	by = note.VerifierList(key)
+	if o.Since == "" {
+		return by, nil, nil
+	}
+	c, err := parse(o.Since, by)
+	if err != nil {
+		return nil, nil, vfs.At("the checkpoint", err)
+	}
+	return by, &c, nil
+}
+
 // Report is what [Verify] has found.
 type Report struct {
-	Entries     int64    `json:"entries"`
+	Entries     int64    `json:"entries"`     // that are there
+	First       int64    `json:"first"`       // the number of the first; those before it were removed because of their age
 	Checkpoints int      `json:"checkpoints"` // that agree with the entries
 	Signed      int64    `json:"signed"`      // how many entries the newest of them has
 	Problems    []string `json:"problems"`    // none in a sound record
@@ -42,22 +60,21 @@ func (r *Report) wrong(format string, args ...any) {
 // not from Since. Verify works beside a running host. It answers invalid for a Since that the key did not sign.
 func Verify(ctx context.Context, from Source, o VerifyOptions) (r Report, err error) {
 	r.Problems = []string{} // in JSON a list
-	key, err := note.NewVerifier(o.Key)
+	v := verifier{report: &r, kept: map[int64]tlog.Hash{}, supers: map[int64]tlog.Hash{}}
+	by, since, err := o.parse()
 	if err != nil {
-		return r, vfs.Errorf(vfs.Invalid, "this is not the key of a record; capd audit key prints it")
-	}
-	v := verifier{by: note.VerifierList(key), report: &r, kept: map[int64]tlog.Hash{}, supers: map[int64]tlog.Hash{}}
-	if o.Since != "" {
-		since, err := parse(o.Since, v.by)
-		if err != nil {
-			return r, vfs.At("the checkpoint", err)
-		}
-		v.points = append(v.points, since)
-	}
-	if err := from.Read(ctx, v.begin); err != nil {
 		return r, err
 	}
-	if err := v.all(ctx, from); err != nil {
+	if v.by = by; since != nil {
+		v.points = append(v.points, *since)
+	}
+	err = from.Read(ctx, func(rows *database.Rows) error { // one snapshot: old entries may be removed meanwhile
+		if err := v.begin(rows); err != nil {
+			return err
+		}
+		return v.all(ctx, rows)
+	})
+	if err != nil {
 		return r, err
 	}
 	v.end()
@@ -76,6 +93,8 @@ type verifier struct {
 	tree frontier // of whole blocks
 	last frontier // of the entries behind those
 	hole bool     // one of them is missing
+
+	trims trims
 }
 
 const (
@@ -111,7 +130,7 @@ func (v *verifier) begin(r *database.Rows) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	err = v.signatures(r)
+	err = cmp.Or(v.signatures(r), v.trims.load(r))
 	slices.SortFunc(v.points, func(a, b checkpoint) int { return cmp.Compare(a.size, b.size) })
 	return err
 }
@@ -143,40 +162,36 @@ func (v *verifier) signatures(r *database.Rows) error {
 }
 
 // all reads all entries. While one page is hashed the next is read.
-func (v *verifier) all(ctx context.Context, from Source) error {
-	type result struct {
-		part []stored
-		err  error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pages := make(chan result, 2)
-	go func() {
+func (v *verifier) all(ctx context.Context, r *database.Rows) (err error) {
+	v.report.First = v.trims.first
+	v.trimmed()
+	pages := make(chan []stored, 2)
+	var reading sync.WaitGroup
+	reading.Go(func() {
 		defer close(pages)
-		for next := int64(0); next < v.size; {
-			part, err := readPage(ctx, from, next, page)
-			select {
-			case pages <- result{part, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil || len(part) == 0 {
-				return
-			}
-			next = part[len(part)-1].seq + 1
-		}
-	}()
-	for p := range pages {
-		if p.err != nil {
-			return p.err
-		}
-		for i, h := range hashes(p.part) {
-			if seq := p.part[i].seq; seq < v.size { // others were added since
-				v.entry(seq, h)
-			}
+		err = v.read(ctx, r, pages)
+	})
+	for part := range pages {
+		for i, h := range hashes(part) {
+			v.entry(part[i].seq, h)
+			v.trims.note(part[i])
 		}
 	}
-	return ctx.Err()
+	reading.Wait()
+	return err
+}
+
+// read reads all pages.
+func (v *verifier) read(ctx context.Context, r *database.Rows, pages chan<- []stored) error {
+	for next := int64(0); next < v.size; {
+		part, err := pageOf(r, next, page)
+		if err = cmp.Or(err, ctx.Err()); err != nil || len(part) == 0 {
+			return err
+		}
+		next = part[len(part)-1].seq + 1
+		pages <- part
+	}
+	return nil
 }
 
 // hashes hashes entries, on two processors.
@@ -242,6 +257,11 @@ func (v *verifier) block() {
 		h = kept
 	}
 	v.last, v.hole = frontier{}, v.hole && !ok
+	v.put(h)
+}
+
+// put adds the hash of a whole block.
+func (v *verifier) put(h tlog.Hash) {
 	for _, b := range v.tree.add(blockLevel, h) {
 		if b.level == superLevel && v.supers[b.n] != b.hash {
 			v.report.wrong("the hash of entries %d to %d is wrong or missing", b.n<<superLevel, (b.n+1)<<superLevel-1)
@@ -265,6 +285,7 @@ func (v *verifier) compare() {
 
 // end reports what comes after the last entry.
 func (v *verifier) end() {
+	v.missed()
 	for _, c := range v.points {
 		v.report.wrong("there are %d entries, and %s has %d: the end was cut off, or an old record was put back", v.at(), c.when(), c.size)
 	}

@@ -165,3 +165,30 @@ func TestVerifyRefuses(t *testing.T) {
 	_, err = Verify(t.Context(), db, VerifyOptions{Key: "no key"})
 	check.Is(t, "no key", err, vfs.Invalid)
 }
+
+// TestAppendThatFails: an entry that cannot be added, in a transaction that goes on without it, leaves the record sound.
+func TestAppendThatFails(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	db, l := opened(t, d)
+	fill(t, db, l, blockSize-2) // one entry is left until a block is whole
+	planted := func(text string) {
+		check.OK(t, db.Write(func(tx *database.Tx) error {
+			_, err := tx.Exec(text)
+			return err
+		}))
+	}
+	planted("INSERT INTO blocks(level, n, hash) VALUES(8, 0, x'00')")
+	check.OK(t, db.Write(func(tx *database.Tx) error {
+		if err := l.Append(tx, Entry{Kind: Revoked}); err == nil {
+			t.Error("it was added")
+		}
+		return nil
+	}))
+	planted("DELETE FROM blocks")
+	fill(t, db, l, 2*blockSize)
+	closed(t, db, l)
+	r := verified(t, d, "")
+	if len(r.Problems) > 0 || r.Entries != 3*blockSize-1 {
+		t.Errorf("%d entries: %s", r.Entries, strings.Join(r.Problems, "; "))
+	}
+}

@@ -24,6 +24,8 @@ struct Grant {
   expiresMs @9 :Int64;  # when it expires; 0: never
   unusedMs @10 :Int64;   # after how many milliseconds without use it expires; 0: never
   usesLeft @11 :Int64;  # how often it can still be restored; 0: any number, -1: not at all
+  source @12 :Text;     # who gave it: operator, serve, config, approval (of a request), or the source of the Invite by
+                        # which it was given without asking: manifest, conversation, core
   enum Mode { readWrite @0; readOnly @1; }
   enum State { active @0; locked @1; revoked @2; expired @3; }
 }
@@ -36,6 +38,9 @@ struct Root {
   path @2 :Text;        # in the host's namespace: that of a mount
   name @3 :Text;        # for people; "" for none
   labels @4 :List(Text);
+  access @5 :Text;      # of a workspace, for those who are neither core nor a person: rw or "" (itself), ro (itself for reading,
+                        # and a draft) or none (a draft alone)
+  scope @6 :Text;       # of its drafts: session, agent or "", or shared
 }
 
 struct Rule {
@@ -68,6 +73,7 @@ struct Status {
   heapBytes @8 :UInt64;      # in use, including garbage that was not collected yet
   memoryBytes @9 :UInt64;    # mapped for the heap, stacks and the runtime, less what was given back to the system
   threads @10 :UInt32;       # of the operating system; 0: unknown
+  unrecorded @11 :Bool;      # the host keeps no record
 }
 
 struct Limit {
@@ -130,8 +136,22 @@ struct GrantUsage {
   usage @1 :Usage;
 }
 
+struct Invite {
+  # What lets a subject ask for grants; see Petitioner in guest.capnp.
+
+  id @0 :Text;                 # i and a number
+  subject @1 :Text;            # KIND:ID
+  permissions @2 :List(Text);  # what is given without asking anybody, such as filesystem:workspace:read
+  source @3 :Text;             # who said so: manifest, conversation or core
+  madeMs @4 :Int64;            # when it was made, in milliseconds since 1970
+  expiresMs @5 :Int64;         # when it expires; 0: never
+  state @6 :Grant.State;       # active, revoked or expired
+  madeBy @7 :Text;             # who made it: operator, or config
+}
+
 struct Ask {
-  # A change that waits for an approval, or that somebody has decided about. path, to and diff are a guest's words.
+  # A change that waits for an approval, or that somebody has decided about; or the request of a subject that holds a
+  # Petitioner. path, to, diff and words are a guest's words.
 
   id @0 :Text;          # 32 hexadecimal digits
   guest @1 :Text;       # who asks, as Grant.guest
@@ -155,6 +175,11 @@ struct Ask {
     always @2;          # so may later changes: see Approval
     deny @3;            # it may not be made
   }
+
+  root @15 :Text;       # of a request: the id of the root; "" for a change. path is where it leads in the host's namespace
+  access @16 :List(Right);  # of a request: the rights that are asked for
+  words @17 :Text;      # of a request: its reason
+  given @18 :List(Right);   # of a request: the rights that the answer gives
 }
 
 struct Approval {
@@ -177,17 +202,98 @@ struct Event {
   entry @1 :Data;       # a JSON object
 }
 
+struct HookSpec {
+  # What a hook is asked about before it is done, or told of afterwards: changes that guests make. docs/hooks.md.
+
+  name @0 :Text;              # 1 to 64 of a-z 0-9 . _ -, the first a letter or a digit
+  operations @1 :List(Text);  # of write, delete and move; empty: all three
+  patterns @2 :List(Text);    # paths in the host's namespace, as in a rule; empty: every path
+  subject @3 :Text;           # KIND:ID, whose changes skip the hook: that of the hook itself; "" for nobody
+  before @4 :Bool;            # it is asked before
+  after @5 :Bool;             # it is told afterwards
+  observe @6 :Bool;           # what it answers before is only noted
+}
+
+struct HookState {
+  # A hook that is registered.
+
+  spec @0 :HookSpec;
+  command @1 :List(Text);     # the program that is run; empty for a capability
+  source @2 :Text;            # where it is registered, such as capd.yaml:31:5; "console" for one that addHook has added
+  gone @3 :Bool;              # its capability is not there, so what it is asked before is denied unless it observes
+  behind @4 :UInt64;          # how many entries of the record it was not told of yet; 0 for one that is not told
+  failing @5 :Text;           # why it could not be told of the next; "" while it can
+}
+
+struct HookedChange {
+  # A change that a guest makes.
+
+  operation @0 :Text;         # such as replace, write, remove, rename
+  path @1 :Text;              # in the host's namespace
+  to @2 :Text;                # of a rename
+  root @3 :Text;              # id of the root that path is in, or ""
+  subject @4 :Text;           # who makes it, KIND:ID
+  grant @5 :Text;             # id of the grant or share that it comes through
+}
+
+interface Hook {
+  # Served by whoever registers it with Console.addHook. A call that does not answer within 2 seconds has failed.
+
+  before @0 (change :HookedChange) -> (answer :Answer, reason :Text);
+  # Says what is to become of a change that the host would otherwise make. reason is for deny, which the guest is told, and
+  # for ask, which the operator is shown; at most 1024 bytes. An exception, another answer and silence are a deny.
+  enum Answer {
+    ok @0;                    # nothing against it
+    deny @1;                  # it is not made
+    ask @2;                   # an operator has to approve it; see docs/approvals.md
+  }
+
+  after @1 (change :HookedChange, outcome :Outcome) -> ();
+  # Tells of a change that was made, or was begun and failed. Each is told at least once and in the order of the record: the
+  # next is told when this has returned, and after an exception it is told again.
+  struct Outcome {
+    id @0 :Text;              # of the change: c and a number. Twice the same is the same change, told again
+    result @1 :Text;          # done, failed, not done or unknown; docs/audit.md
+    code @2 :Text;            # why it failed, or ""
+    atMs @3 :Int64;           # when it was recorded, in milliseconds since 1970
+  }
+}
+
+struct Explanation {
+  # Whether a grant allows an operation, and what decides about it.
+  enum Answer {
+    yes @0;
+    ask @1;                # it waits for an approval first
+    no @2;
+  }
+  grant @0 :Text;          # id
+  guest @1 :Text;
+  answer @2 :Answer;
+  code @3 :Text;           # of the error with which the operation would fail; "" if it would not
+  message @4 :Text;        # likewise
+  reasons @5 :List(Reason);   # in the order in which they are asked
+
+  struct Reason {
+    what @0 :Text;         # grant, path, gate, rights, withheld, rule, bounds, approval, control, quota, store, hook or state
+    says @1 :Answer;
+    text @2 :Text;
+    source @3 :Text;       # where it is written, such as "capd.yaml:31:5"; ""
+    inMount @4 :Bool;      # it belongs to the mount that the path leads to
+  }
+}
+
 interface Console {
   # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
-  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool, expiresInMs :Int64, unusedMs :Int64, uses :Int64) -> (grant :Grant, locator :Text, control :Control);
+  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool, expiresInMs :Int64, unusedMs :Int64, uses :Int64, scratchBytes :Int64) -> (grant :Grant, locator :Text, control :Control);
   # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
   # kind that limits does not name has the host's default. rights: what to give of the eight; null for what is usual, which is
   # all where no root says otherwise. readOnly drops write, delete and move of them. The grant expires expiresInMs milliseconds
   # after this call, or when no connection has held it for unusedMs, and cannot be restored more often than uses; 0: no end. guest is KIND:ID, where KIND is core,
   # agent-run, extension, automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever
   # a guest is named, both forms mean the same. root: the id of a root; path is then in what guest gets of it. beyondDefault:
-  # the defaults of the roots (docs/roots.md) do not bound the grant. notFound, also for a root. denied: it is beyond the
+  # the defaults of the roots (docs/roots.md) do not bound the grant. scratchBytes: guest keeps at most that much in a directory
+  # of its own beside root, which is a workspace, from now on; 0: none is made. notFound, also for a root. denied: it is beyond the
   # defaults. invalid: guest is neither, or is g and a number, as a grant's id is; rights has none that this host knows; a
   # time or a number of uses is below 0; or a limit is, as in setLimits.
 
@@ -197,8 +303,8 @@ interface Console {
   # ever had that id. invalid: after is not an id.
 
   revoke @2 (guest :Text) -> (count :UInt32);
-  # Revokes every grant of guest, or the one grant with that id, with everything shared from it. count is how many were
-  # not revoked before, without shares. notFound: no such guest. busy as DirControl.revoke.
+  # Revokes every grant of guest, or the one grant with that id, with everything shared from it, and the invitations of
+  # guest. count is how many were not revoked before, without shares. notFound: no such guest. busy as DirControl.revoke.
 
   setWritable @3 (guest :Text, writable :Bool) -> (count :UInt32);
   # As DirControl.setWritable, for every grant of guest, or for the one grant with that id. count is how many there are.
@@ -239,10 +345,12 @@ interface Console {
   # Returns one of them, with its diff. id is its id, or at least the first 6 digits of it. notFound. invalid: it is
   # shorter, or several begin so.
 
-  decide @13 (id :Text, answer :Ask.Answer, reason :Text, pattern :Text, forMs :UInt64) -> (id :Text);
+  decide @13 (id :Text, answer :Ask.Answer, reason :Text, pattern :Text, forMs :UInt64, rights :List(Right)) -> (id :Text);
   # Decides about a change that waits, when that is on disk. id is as in showAsk, and is answered whole. reason, at most
   # 1024 bytes, is for deny: the guest is told. pattern and forMs are for always: approve what matches the pattern (""
-  # for exactly that path), for so long (0: 30 days). conflict: somebody else has decided. notFound. invalid.
+  # for exactly that path), for so long (0: 30 days). Of a request once and always make a grant. With once it expires when
+  # no connection has used it for 10 minutes, with always after forMs. rights: give only these of what was asked for; null:
+  # all. conflict: somebody else has decided. notFound. invalid.
 
   approvals @14 () -> (approvals :List(Approval));
   # Returns what was approved with always and still holds.
@@ -264,8 +372,46 @@ interface Console {
   # Replaces the rules that were set before by those in rules: a list of rules in YAML or JSON, as docs/policy.md has them; ""
   # for none. The rules of the configuration stay. They hold for guests, and are durable, when this answers. ifHash is the hash
   # of the policy that is replaced, and hash that of the new one. conflict: another policy holds now. invalid: a rule is wrong
-  # or can never take effect; the error has a line for each.
+  # or can never take effect; the error has a line for each. busy: a change that the old rules decided does not end; the new
+  # ones hold all the same.
 
   policies @19 (limit :UInt32) -> (policies :List(PolicyVersion));
   # Returns what the policy was, the latest first. At most limit; 0 and more than 100 mean 100.
+
+  checkpoint @20 () -> (note :Text);
+  # Signs what the record has now, and keeps the checkpoint for ever: what is removed from the record because of its age
+  # can still be compared with it. It is a note of https://c2sp.org/signed-note. unsupported: the host keeps no record.
+
+  addHook @21 (spec :HookSpec, hook :Hook) -> ();
+  # Registers a hook, behind those that there are. The registration lasts when this answers, also when the connection and the
+  # host end: then the changes that the hook would be asked about are denied until addHook is called with its name again,
+  # which also replaces what was registered. A hook that is told of changes begins with the next one. exists: the
+  # configuration has a hook of that name. limit: 64 hooks are registered. invalid: spec is wrong.
+
+  hooks @22 () -> (hooks :List(HookState));
+  # Returns the hooks that are registered, in the order in which they are asked.
+
+  removeHook @23 (name :Text) -> ();
+  # Takes back what addHook has registered. notFound. denied: the hook stands in the configuration.
+
+  invite @24 (subject :Text, expiresInMs :Int64, permissions :List(Text), source :Text) -> (invite :Invite, locator :Text);
+  # Lets a subject ask for grants. The locator is a secret, and the host does not keep it; whoever has it can ask as
+  # subject. expiresInMs: after this time; 0: never. permissions: what is given without asking anybody, each filesystem:KIND:RIGHT,…
+  # with the kind of a root. source: who says so: manifest, conversation or core; "" is manifest. invalid. limit: 4096 are
+  # live.
+
+  invites @25 () -> (invites :List(Invite));
+  # Returns the invitations, the oldest first; of those that have ended the last 4096. Their permissions are also those that the
+  # configuration gives their subjects as guests.
+
+  revokeInvite @26 (id :Text) -> ();
+  # Ends an invitation. What waits for an answer ends; the grants that were got with it stay. notFound. revoke ends the
+  # invitations of a guest, too.
+
+  explain @27 (guest :Text, right :Right, path :Text, to :Text) -> (grants :List(Explanation));
+  # Says for each live grant and share of guest, or for the one with that id, whether it would allow something at path now, and
+  # what decides: read, write (a whole file), delete, list, metadata or move, which needs to. Paths are from the top of the
+  # tree. A change is tried up to the point at which it would show, and dropped; nobody is asked for an approval. If none is
+  # live, it says why the newest is not. notFound: no such guest or grant. invalid: another right, or a move without to.
+
 }

@@ -95,6 +95,29 @@ struct Ref {
   }
 }
 
+struct Terms {
+  # What ends a share besides the end of what it came from, and what it may store. 0 is no end and no bound of its own.
+  expiresInMs @0 :UInt64;    # it expires so many milliseconds after the call
+  unusedMs @1 :UInt64;       # it expires when no connection has held it for so long
+  uses @2 :UInt64;           # how often it can be restored
+  storedBytes @3 :UInt64;    # by how much it may make stored data grow: contents
+  storedNodes @4 :UInt64;    # likewise: files, directories and links
+}
+
+struct Share {
+  # A share, as whoever shared it sees it.
+  id @0 :Text;               # "2"; what was shared from that is "2/1"
+  path @1 :Text;             # from the Dir of the call; "" for that itself. rawPath as Stat.rawName
+  rawPath @2 :Data;
+  rights @3 :List(Right);
+  madeMs @4 :Int64;
+  expiresMs @5 :Int64;       # when it expires by its own terms; 0: never
+  unusedMs @6 :Int64;        # as in its terms; so are storedBytes and storedNodes
+  usesLeft @7 :Int64;        # how often it can still be restored; 0: any number, -1: not at all
+  storedBytes @8 :Int64;
+  storedNodes @9 :Int64;
+}
+
 interface Session {
   # The first capability of a connection. It has no authority by itself: the secrets have it.
 
@@ -103,10 +126,11 @@ interface Session {
   # belongs to another host. revoked, expired: it is no longer valid. The time of an answer does not show which. stale:
   # what it leads to was moved, replaced or unmounted; the secret works again when that is back.
 
-  share @1 (ref :Ref) -> (secret :Data, revoker :Revoker);
+  share @1 (ref :Ref, terms :Terms) -> (secret :Data, revoker :Revoker, id :Text);
   # Makes a new secret (32 bytes) for a capability of this connection. The secret has exactly the rights of the
-  # capability, so attenuate first. It ends with the grant that the capability came from. Dropping the revoker does not
-  # revoke it. limit: too many secrets are live. invalid: the guest itself serves the capability. One that came over
+  # capability, so attenuate first. It ends with the grant that the capability came from, or earlier by the terms; with its
+  # grant it outlives the connection and a restart of the host. Dropping the revoker does not
+  # revoke it; revokeShare does without it. limit: too many secrets are live. invalid: the guest itself serves the capability. One that came over
   # another connection is such a capability: share it there. isDir: a Dir was passed as file. notDir: a File was passed as
   # dir.
 
@@ -120,6 +144,55 @@ interface Session {
 
   restoreFile @4 (secret :Data) -> (file :File);
   # As restoreDir, for a file (isDir).
+
+  shares @5 (ref :Ref, after :Text) -> (shares :List(Share), more :Bool);
+  # Returns one page, at most 256, of the live shares that were made of ref, of what was derived from it, and of those
+  # shares, oldest first. The page begins after the share with the id `after`; empty: at the first. While more is true, ask
+  # again after the last id. A capability that was restored with the same secret has the same shares. One that was made
+  # revocable has only those that were made since the host started. notFound: nothing with the id `after` was shared from ref.
+  # Otherwise as share.
+
+  revokeShare @6 (ref :Ref, id :Text) -> ();
+  # Revokes the share with this id, which shares would list, as its Revoker does. Revoking it again is no error. notFound:
+  # nothing with this id was shared from ref. busy as Revoker.revoke.
+
+  restorePetitioner @7 (secret :Data) -> (petitioner :Petitioner);
+  # As restoreDir, for the secret of an invitation. invalid: the secret is that of a grant. limit: too many connections use
+  # this invitation, or invitations. An invitation works on any number of connections, one after the other; only the 4
+  # that came last keep theirs.
+}
+
+struct Offer {
+  # A directory with a purpose, for which the holder of a Petitioner may ask.
+
+  id @0 :Text;
+  kind @1 :Text;            # workspace, extension-storage, artifact, temp, knowledge or downloads
+  name @2 :Text;            # for people; "" for none
+  labels @3 :List(Text);
+  rights @4 :List(Right);   # the most that can be asked for
+  granted @5 :List(Right);  # of these, what is given without asking anybody
+}
+
+interface Petitioner {
+  # Asks the people at the host for what a subject does not hold yet. It gives no access by itself.
+
+  roots @0 () -> (roots :List(Offer));
+  # Returns what can be asked for.
+
+  requestDir @1 (root :Text, access :List(Right), reason :Text) -> (dir :Dir);
+  # Asks for a directory: root is the id of a root, or ID/PATH for what is at a path in it. access: the rights, at least
+  # one. reason, at most 1024 bytes, is shown to whoever decides. It answers when somebody has said yes, or at once if that
+  # is given without asking. Calls can be made on dir before: they wait, and count as calls of this connection. dir may
+  # have fewer rights than were asked for; rights() says which. The request outlives the call: an equal one, also over
+  # another connection, gets the decision within 10 minutes. notFound: no such root, or nothing is at the path. notDir.
+  # denied: the root never gives these rights, or the answer is no; the text has the reason. askDenied: nobody is there to
+  # decide. askTimeout: nobody decided within 120 s. limit: another request for this root waits, or 16 do. invalid.
+
+  requestFile @2 (root :Text, access :List(Right), reason :Text) -> (file :File);
+  # As requestDir, for a file: root is ID/PATH. isDir.
+
+  help @3 (method :Text) -> (text :Text);
+  # As Session.help.
 }
 
 interface Dir {
@@ -208,6 +281,11 @@ interface Dir {
   rights @18 () -> (rights :List(Right));
   # Returns the rights that this capability has now, less what the host has locked. What a rule, a mount or the store
   # refuses besides is not looked at.
+
+  explain @19 (right :Right, path :Text, to :Text) -> (allowed :Bool, asks :Bool, reasons :List(Text));
+  # Says whether something at path could be done now, without doing it: read, write (put a whole file), delete, list, metadata
+  # or move, which needs to, a path below this Dir. asks: it would wait for an approval. reasons: what decides, as far as a
+  # guest is told; the error of the call is the last of them. invalid: another right, or a move without to.
 }
 
 interface File {

@@ -17,7 +17,7 @@ $Go.import("capd/capnp");
 $Cxx.namespace("capd");
 
 struct Patterns {
-  # The paths that a mount withholds, or that may be read but not changed.
+  # The paths that a mount withholds, or whose changes need an approval.
   union {
     default @0 :Void;        # the default of the kind of store
     list @1 :List(Text);     # these; an empty list means none

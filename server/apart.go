@@ -25,11 +25,23 @@ func (s *Server) privates(st state.Dir) []private {
 	if fi, err := os.Lstat(dir); dir != "" && (err != nil || fi.IsDir()) { // otherwise no socket is opened there
 		all = append(all, private{dir: dir, what: "the directory of the guests' socket", field: "Socket.Dir"})
 	}
+	now := s.Hooks
+	if set := s.hooked.Load(); set != nil {
+		now = *set
+	}
+	return append(all, programs(now)...)
+}
+
+// programs returns those of hooks.
+func programs(hooks []Hook) (all []private) {
+	for _, h := range hooks {
+		all = append(all, private{dir: h.Command[0], what: "the program of the hook " + h.Name, field: "Hooks"})
+	}
 	return all
 }
 
 func stateDir(st state.Dir) private {
-	return private{dir: string(st), what: "the state directory", field: "State", parts: true, free: []string{st.AllUnsynced(), st.Roots()}}
+	return private{dir: string(st), what: "the state directory", field: "State", parts: true, free: []string{st.AllUnsynced(), st.Roots(), st.Scratch()}}
 }
 
 // apart answers invalid if store, which is of dir, shows one of the private directories.

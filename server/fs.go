@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"capd/materialize"
+	"capd/operator"
 	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
@@ -28,9 +29,11 @@ type FSOptions struct {
 	// for it, if that is not a tree of mounts. It answers ErrOthers for a name that it does not
 	// know. It may be nil.
 	Recover func(ctx context.Context, name string) (vfs.Dir, error)
-	Logf    func(format string, args ...any) // nil is the log package
+	// Record is that of [virtualfs.Options]. It may be nil.
+	Record func(operator.Act) (id string, end func(error), err error)
+	Logf   func(format string, args ...any) // nil is the log package
 
-	private []private // no mount shows them; nil: the state directory
+	private func() []private // no mount shows them; nil: the state directory
 }
 
 // OpenFS opens an FS without mounts. First it finishes or undoes what a process that died has left
@@ -49,7 +52,7 @@ func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 		}
 	}()
 	if o.private == nil {
-		o.private = []private{stateDir(st)}
+		o.private = func() []private { return []private{stateDir(st)} }
 	}
 	s := stores{st, o.private, f.contents, &directories{}}
 	open := s.openers()
@@ -64,7 +67,7 @@ func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 	}
 	f.FS = virtualfs.New(virtualfs.Options{
 		Open: open, Upper: s.upper, Journal: f.journal,
-		Snapshot: f.contents.snapshot, Materialize: f.materialize, Logf: o.Logf,
+		Snapshot: f.contents.snapshot, Materialize: f.materialize, Record: o.Record, Recovered: f.journal.recovered, Logf: o.Logf,
 	})
 	return f, nil
 }

@@ -185,7 +185,7 @@ func (c *commits) changes(ctx context.Context, from, to string) (all []diff.Chan
 }
 
 // Commit implements [virtualfs.Own].
-func (c *commits) Commit(ctx context.Context, w operator.Commit, check func([]diff.Change) error) (string, error) {
+func (c *commits) Commit(ctx context.Context, w operator.Commit, check func([]diff.Change) error, ready func(branch, id string) error) (string, error) {
 	if c.tree == nil {
 		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so there is nothing to commit; mount it with ?writable")
 	}
@@ -195,11 +195,17 @@ func (c *commits) Commit(ctx context.Context, w operator.Commit, check func([]di
 			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name an author, or set user.name and user.email")
 		}
 	}
-	id, err := c.tree.CommitIf(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old}, check)
+	id, err := c.tree.CommitIf(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old}, check,
+		func(p *git.Prepared) error { return ready(p.Branch, p.ID) })
 	if err != nil {
 		return id, err
 	}
 	return id, c.rebased()
+}
+
+// Has implements [virtualfs.Own].
+func (c *commits) Has(ctx context.Context, branch, id string) (bool, error) {
+	return c.repo.Has(ctx, branch, id)
 }
 
 // usualAuthor returns the author in git's configuration, as far as it is set.

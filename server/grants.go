@@ -57,30 +57,52 @@ func (s *Server) Keep(ctx context.Context, g Guest) (*Granted, error) {
 }
 
 // Reconcile grants to guests as a configuration names them. A grant that an earlier Reconcile has made, also before a
-// restart with the same state directory, is kept if guests still has it, and is returned without a locator: the guest has
-// it. Others that Reconcile has made are revoked. If one of guests cannot be granted what it has, nothing changes.
+// restart with the same state directory, is kept if guests still has that name with that path, and is returned without a
+// locator: the guest has it. Its rights, limits and times become those in guests, also what SetLimits has set since. What a
+// guest has open goes on, unless its rights change: then it is stale, and the locator leads to it again. Others that Reconcile has made are revoked. If one of guests cannot be granted what it has, nothing changes.
 //
 // If a guest has a LocatorFile, its locator is there afterwards, and only this user can read it. A file without a
-// locator of the grant gets a new one, and the locator that there was before ends.
+// locator of the grant gets a new one, and the locator that there was before ends. The file may not lie in a directory that is
+// mounted, where other guests could read it, and such a directory is not mounted later.
+//
+// Reconcile does the same for the invitations: those of Invitations, or of the last Reload.
 func (s *Server) Reconcile(ctx context.Context, guests []Guest) ([]*Granted, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	wanted := make([]authority.Wanted, len(guests))
-	for i, g := range guests {
-		wanted[i] = authority.Wanted{Guest: g.Name, Path: g.Path, Terms: terms(g, operator.ByConfig)}
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	return s.reconcile(ctx, guests, s.laid.invites, false)
+}
+
+// reconcile is Reconcile. With again, a guest that the one before had too gets no new grant if its grant has ended, and so it is with
+// invitations. Needs s.reloading.
+func (s *Server) reconcile(ctx context.Context, guests []Guest, invites []Invitation, again bool) ([]*Granted, error) {
+	wanted, err := s.wantedGrants(guests, again)
+	if err != nil {
+		return nil, err
+	}
+	invited, err := s.wantedInvites(invites, again)
+	if err != nil {
+		return nil, err
 	}
 	all, err := s.authority.Reconcile(ctx, operator.ByConfig, wanted)
 	if u, ok := errors.AsType[*authority.Unwanted](err); ok {
-		return nil, s.refused(guests[u.Index], u.Err)
+		return nil, s.refused(guests[u.Index], u)
 	}
 	if err != nil {
 		return nil, s.noted("the grants", err)
 	}
+	s.laid.guests = guests
+	files := locatorFiles(guests, invites)
+	s.locators.Store(&files)
+	if err := s.reconcileInvites(ctx, invites, invited); err != nil {
+		return nil, err
+	}
 	out := make([]*Granted, len(all))
 	for i, given := range all {
-		if file := guests[i].LocatorFile; file != "" {
-			if err := s.keepLocator(ctx, file, given); err != nil {
+		if file := guests[i].LocatorFile; file != "" && given.State != operator.Revoked && given.State != operator.Expired {
+			if err := s.keepGrant(ctx, file, given); err != nil {
 				return nil, s.refused(guests[i], err)
 			}
 			out[i] = &Granted{Grant: given.Grant, Since: given.Since, File: file}
@@ -91,9 +113,35 @@ func (s *Server) Reconcile(ctx context.Context, guests []Guest) ([]*Granted, err
 	return out, nil
 }
 
+// wantedGrants returns the grants that guests are to have; again is that of reconcile.
+func (s *Server) wantedGrants(guests []Guest, again bool) ([]authority.Wanted, error) {
+	wanted := make([]authority.Wanted, len(guests))
+	for i, g := range guests {
+		if err := s.unserved(locatorFiles([]Guest{g}, nil)); err != nil {
+			return nil, s.refused(g, &authority.Unwanted{Index: i, Err: err})
+		}
+		wanted[i] = authority.Wanted{Guest: g.Name, Path: g.Path, Terms: terms(g, operator.ByConfig), Permissions: g.Permissions, Again: again && s.laid.has(g)}
+	}
+	return wanted, nil
+}
+
+// holdBack keeps those guests away that a Reconcile with guests gives less than they have, until release is called.
+func (s *Server) holdBack(ctx context.Context, guests []Guest) (release func(), err error) {
+	wanted, err := s.wantedGrants(guests, true)
+	if err != nil {
+		return nil, err
+	}
+	release, err = s.authority.HoldBack(ctx, operator.ByConfig, wanted)
+	if u, ok := errors.AsType[*authority.Unwanted](err); ok {
+		return nil, s.refused(guests[u.Index], u)
+	}
+	return release, err
+}
+
 func terms(g Guest, source string) operator.Terms {
 	return operator.Terms{
-		Root: g.Root, ReadOnly: g.ReadOnly, Rights: g.Rights, BeyondDefault: g.BeyondDefault, Limits: g.Limits, Source: source,
+		Root: g.Root, ReadOnly: g.ReadOnly, Rights: g.Rights, BeyondDefault: g.BeyondDefault, Scratch: int64(g.Scratch.Bytes), Limits: g.Limits,
+		Expires: g.Expires, Unused: g.Unused, Uses: g.Uses, Source: source,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"capd/backend/physical"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/batch"
 	"capd/virtualfs"
 )
 
@@ -30,6 +31,8 @@ type journal struct {
 	path  string
 	owner *os.File
 	store *physical.Store
+
+	recovered []batch.Recovered // what became of the batches in the journals of others
 }
 
 const ownerSuffix = ".owner"
@@ -39,11 +42,12 @@ func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Ope
 	if err := state.MakeDir(st.Journals()); err != nil {
 		return nil, st.Unusable(err)
 	}
-	if err := settle(ctx, st, open, other, logf); err != nil {
+	recovered, err := settle(ctx, st, open, other, logf)
+	if err != nil {
 		return nil, err
 	}
 	for {
-		j := &journal{path: filepath.Join(st.Journals(), rand.Text())}
+		j := &journal{path: filepath.Join(st.Journals(), rand.Text()), recovered: recovered}
 		err := j.open()
 		switch {
 		case err == nil:
@@ -72,8 +76,13 @@ func (j *journal) open() error {
 	return nil
 }
 
-// Close ends the journal and removes everything in it.
+// Close ends the journal and removes everything in it, unless a batch is there that is not done: the next process settles that.
 func (j *journal) Close() error {
+	if j.Dir != nil {
+		if needed, err := batch.Needed(context.Background(), j.Dir); needed {
+			return errors.Join(err, j.release())
+		}
+	}
 	err := j.shut()
 	if j.owner == nil {
 		return err
@@ -109,10 +118,10 @@ func (j *journal) shut() (err error) {
 }
 
 // settle finishes or undoes what processes that died have left unfinished.
-func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) error {
+func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (recovered []batch.Recovered, err error) {
 	all, err := os.ReadDir(st.Journals())
 	if err != nil {
-		return st.Unusable(err)
+		return nil, st.Unusable(err)
 	}
 	done := map[string]bool{}
 	for _, e := range all {
@@ -127,34 +136,36 @@ func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener,
 			continue
 		}
 		settled, err := virtualfs.Recover(ctx, j.Dir, open, other)
-		whole := err == nil
-		for _, r := range settled {
-			if errors.Is(r.Err, ErrOthers) {
-				whole, err = false, ErrOthers
-				continue
-			}
-			what := "undone"
-			if r.Done {
-				what = "finished"
-			}
-			logf("capd: changes that a process which died had begun were %s", what)
-			for _, c := range r.Left {
-				logf("capd: but not at %s: %s", vfs.Printable(c.Path), c.Why)
-			}
-			whole = whole && r.Err == nil && len(r.Left) == 0
-		}
-		if !whole && errors.Is(err, ErrOthers) { // whoever has the capability recovers it
-			_ = j.release()
-			continue
-		}
-		if !whole {
-			logf("capd: a process that died left changes that could be neither finished nor undone; the copies are in %s: look at them, then remove them: %v", j.path, err)
-			_ = j.release()
-			continue
-		}
-		if err := j.Close(); err != nil {
-			logf("capd: %v", err)
+		recovered = append(recovered, settled...)
+		j.tell(settled, err, logf)
+		if gone := j.Close(); gone != nil && err == nil {
+			logf("capd: %v", gone)
 		}
 	}
-	return nil
+	return recovered, nil
+}
+
+// tell logs what became of the batches in j, and where copies are that nobody else has. err is why some could not be recovered.
+func (j *journal) tell(settled []batch.Recovered, err error, logf func(string, ...any)) {
+	conflicts := false
+	for _, r := range settled {
+		switch {
+		case r.Err != nil || r.Kept && r.Done:
+			continue
+		case r.Done:
+			logf("capd: changes that a process which died had begun were finished")
+		case !r.Kept:
+			logf("capd: changes that a process which died had begun were undone")
+		}
+		for _, c := range r.Left {
+			logf("capd: but not at %s: %s", vfs.Printable(c.Path), c.Why)
+		}
+		conflicts = conflicts || r.Kept || len(r.Left) > 0
+	}
+	if conflicts {
+		logf("capd: changes were undone, but not where somebody else had changed something since; copies of what was there before are in %s: look at them, then remove that directory", j.path)
+	}
+	if err != nil && !errors.Is(err, ErrOthers) { // else whoever has the capability recovers it
+		logf("capd: a process that died left changes that could be neither finished nor undone; the copies are in %s: look at them, then remove that directory: %v", j.path, err)
+	}
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 	"capd/virtualfs"
 )
 
@@ -75,17 +78,10 @@ func TestJournalsGo(t *testing.T) {
 	}
 }
 
-// The next process undoes what was begun in a directory, which it finds by its URL.
-func TestSettle(t *testing.T) {
-	st := state.Dir(t.TempDir())
-	served := t.TempDir()
-	if err := os.WriteFile(filepath.Join(served, "f"), []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	store, err := physical.OpenAmbient(served, physical.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+// cutShort begins a batch in the directory served, as another process would that dies in the middle of it: the directory d is
+// made, and f is not removed yet. end ends its journal. It returns the path of that.
+func cutShort(t *testing.T, st state.Dir, served string, end func(*journal) error) (path string) {
+	t.Helper()
 	j := begin(t, st)
 	func() {
 		defer func() {
@@ -93,39 +89,109 @@ func TestSettle(t *testing.T) {
 				t.Error("the batch went to its end")
 			}
 		}()
-		n, err := store.Root().Lookup(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		was, err := vfs.VersionOf(t.Context(), n.(vfs.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		changes := []diff.Change{{Path: "f", Was: diff.State{Kind: vfs.FileKind, Version: was}}, {Path: "d", Is: diff.State{Kind: vfs.DirKind}}}
-		_, err = batch.Run(t.Context(), j, store.Root(), changes, batch.Options{
-			Name: `{"mounts":{"":"physical:` + served + `"},"path":""}`,
-			Step: func(step string) {
-				if strings.Contains(step, "remove") || strings.Contains(step, "mkdir") {
-					panic("the process dies")
-				}
-			},
+		err := replaced(t, j, served, func(step string) {
+			if strings.Contains(step, "remove") || strings.Contains(step, "mkdir") {
+				panic("the process dies")
+			}
 		})
 		t.Errorf("the batch ended with %v", err)
 	}()
-	store.Close()
-	if err := j.release(); err != nil {
-		t.Fatal(err)
+	check.OK(t, end(j))
+	return j.path
+}
+
+// replaced writes f in the directory served, and then has a batch put d in its place.
+func replaced(t *testing.T, j *journal, served string, step func(string)) error {
+	t.Helper()
+	check.OK(t, os.WriteFile(filepath.Join(served, "f"), []byte("before"), 0o600))
+	store, err := physical.OpenAmbient(served, physical.Options{})
+	check.OK(t, err)
+	defer store.Close()
+	n, err := store.Root().Lookup(t.Context(), "f")
+	check.OK(t, err)
+	defer n.Close()
+	was, err := vfs.VersionOf(t.Context(), n.(vfs.File))
+	check.OK(t, err)
+	changes := []diff.Change{{Path: "f", Was: diff.State{Kind: vfs.FileKind, Version: was}}, {Path: "d", Is: diff.State{Kind: vfs.DirKind}}}
+	_, err = batch.Run(t.Context(), j, store.Root(), changes, batch.Options{Name: `{"mounts":{"":"physical:` + served + `"},"path":""}`, Step: step})
+	return err
+}
+
+// next starts another process on st, ends it, and returns what it logged.
+func next(t *testing.T, st state.Dir) (logged string) {
+	t.Helper()
+	s := stores{st: st, private: func() []private { return nil }, directories: &directories{}}
+	j, err := newJournal(t.Context(), st, map[string]virtualfs.Opener{"physical": s.physical}, nil, func(format string, args ...any) {
+		logged += fmt.Sprintf(format, args...) + "\n"
+	})
+	check.OK(t, err)
+	check.OK(t, j.Close())
+	return logged
+}
+
+// The next process undoes what was begun in a directory, which it finds by its URL. It does so, too, if the one before it ended
+// normally and could not undo it.
+func TestSettle(t *testing.T) {
+	for name, end := range map[string]func(*journal) error{"killed": (*journal).release, "stopped": (*journal).Close} {
+		t.Run(name, func(t *testing.T) {
+			st, served := state.Dir(t.TempDir()), t.TempDir()
+			cutShort(t, st, served, end)
+			next(t, st)
+			if b, err := os.ReadFile(filepath.Join(served, "f")); err != nil || string(b) != "before" {
+				t.Errorf("f is %q, %v", b, err)
+			}
+			if _, err := os.Stat(filepath.Join(served, "d")); !os.IsNotExist(err) {
+				t.Errorf("d is there: %v", err)
+			}
+			if got := journals(t, st); len(got) != 0 {
+				t.Errorf("there are still %q", got)
+			}
+		})
 	}
-	s := stores{st: st, directories: &directories{}}
-	next, err := newJournal(t.Context(), st, map[string]virtualfs.Opener{"physical": s.physical}, nil, t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer next.Close()
-	if b, err := os.ReadFile(filepath.Join(served, "f")); err != nil || string(b) != "before" {
-		t.Errorf("f is %q, %v", b, err)
-	}
-	if _, err := os.Stat(filepath.Join(served, "d")); !os.IsNotExist(err) {
-		t.Errorf("d is there: %v", err)
+}
+
+// What could not be undone, since somebody else had changed it, keeps its copies until the operator removes them. Each start names
+// them.
+func TestSettleKeeps(t *testing.T) {
+	for name, fails := range map[string]func(t *testing.T, st state.Dir, served string) (path string){
+		"killed": func(t *testing.T, st state.Dir, served string) string {
+			path := cutShort(t, st, served, (*journal).release)
+			check.OK(t, os.WriteFile(filepath.Join(served, "d", "foreign"), nil, 0o600))
+			return path
+		},
+		"stopped": func(t *testing.T, st state.Dir, served string) string {
+			j := begin(t, st)
+			err := replaced(t, j, served, func(step string) {
+				if strings.HasPrefix(step, "mkdir") { // the removal of f fails then, and that of d
+					check.OK(t, os.WriteFile(filepath.Join(served, "d", "foreign"), nil, 0o600))
+					check.OK(t, os.WriteFile(filepath.Join(served, "f"), []byte("another's"), 0o600))
+				}
+			})
+			if _, is := errors.AsType[*diff.Conflicts](err); !is {
+				t.Errorf("the batch ended with %v", err)
+			}
+			check.OK(t, j.Close())
+			return j.path
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, served := state.Dir(t.TempDir()), t.TempDir()
+			path := fails(t, st, served)
+			for i := range 3 {
+				if logged := next(t, st); strings.Count(logged, path) != 1 || strings.Contains(logged, "nil") {
+					t.Errorf("start %d logged %q, which is to name %s once", i+1, logged, path)
+				}
+				if kept, err := filepath.Glob(filepath.Join(path, "*.data")); len(kept) != 1 {
+					t.Fatalf("after start %d there are %d copies, %v", i+1, len(kept), err)
+				}
+			}
+			check.OK(t, os.RemoveAll(path))
+			if logged := next(t, st); logged != "" {
+				t.Errorf("when the copies were removed a start logged %q", logged)
+			}
+			if got := journals(t, st); len(got) != 0 {
+				t.Errorf("in the end there are %q", got)
+			}
+		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"capd/hostfile"
 	"capd/operator"
 	"capd/state"
 	"capd/vfs"
@@ -71,13 +70,7 @@ func describeKept(ctx context.Context, k *kept) (one Kept) {
 
 // mounted reports whether an overlay uses the place.
 func (k *kept) mounted() bool {
-	lock, err := os.OpenFile(filepath.Join(k.dir, overlay.LockName), os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	defer lock.Close()
-	free, _ := hostfile.TryLock(lock, true)
-	return !free
+	return taken(filepath.Join(k.dir, overlay.LockName))
 }
 
 // waits reports whether a change waits in the place, which no overlay uses.

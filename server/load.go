@@ -12,7 +12,7 @@ import (
 )
 
 // Load reads a configuration file, which docs/configuration.md describes. It returns the guests in the file,
-// for [Server.Grant]. It sets Mounts, Roots, Policy and the limits. Other fields of s are set only if they are still zero.
+// for [Server.Reconcile]. It sets Mounts, Roots, Policy, Invitations, Hooks, ApprovalsWait, the limits and how long the record is kept. Other fields of s are set only if they are still zero.
 // Host paths in the file are relative to the file's directory. Load opens no store. Its errors name the line
 // of what is wrong. It answers exists after Start.
 func (s *Server) Load(name string) ([]Guest, error) {
@@ -32,10 +32,13 @@ func (s *Server) Load(name string) ([]Guest, error) {
 		return nil, err
 	}
 	s.Limits, s.GuestLimits = c.Limits, c.GuestLimits
+	s.Unrecorded, s.Retention = s.Unrecorded || c.Record.Off, Retention{Keep: c.Record.Keep, Size: int64(c.Record.Size)}
+	s.Telemetry = c.Record.OTLP
 	if s.Mounts, err = s.mountsOf(c, here); err != nil {
 		return nil, err
 	}
-	s.Roots, s.Policy = rootsOf(c), rulesOf(c)
+	s.Roots, s.Policy, s.Hooks = rootsOf(c), rulesOf(c), c.Hooks
+	s.ApprovalsWait = c.Approvals == config.ApprovalsWait
 	if err := s.checkPolicy(); err != nil {
 		return nil, err
 	}
@@ -46,6 +49,10 @@ func (s *Server) Load(name string) ([]Guest, error) {
 	for i := range c.Guests {
 		c.Guests[i].LocatorFile = from(here, c.Guests[i].LocatorFile)
 	}
+	for i := range c.Invites {
+		c.Invites[i].LocatorFile = from(here, c.Invites[i].LocatorFile)
+	}
+	s.Invitations = c.Invites
 	return c.Guests, nil
 }
 

@@ -93,8 +93,26 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 	return diff.ReadFile(ctx, f)
 }
 
+// List returns what Changes does, without texts.
+func (t *Materialized) List(ctx context.Context) ([]diff.Change, error) {
+	c, err := t.Tree.Changes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.List, nil
+}
+
 // Sync implements [operator.Tree].
 func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (int, []diff.Skipped, error) {
-	r, err := t.Tree.Sync(ctx, t.journal, materialize.SyncOptions{Name: t.name, Progress: progress.Steps()})
+	return t.sync(ctx, nil, progress)
+}
+
+// SyncPaths is Sync of what is at and below paths alone.
+func (t *Materialized) SyncPaths(ctx context.Context, paths []string) (int, []diff.Skipped, error) {
+	return t.sync(ctx, append([]string{}, paths...), nil)
+}
+
+func (t *Materialized) sync(ctx context.Context, paths []string, progress operator.Progress) (int, []diff.Skipped, error) {
+	r, err := t.Tree.Sync(ctx, t.journal, materialize.SyncOptions{Name: t.name, Paths: paths, Progress: progress.Steps()})
 	return len(r.Changes), r.Skipped, err
 }

@@ -7,13 +7,15 @@ import (
 
 	"capd/database"
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 )
 
 // console is what the operator's commands see of an FS. What they mount is mounted again at the next start, until they unmount it.
 type console struct {
 	*FS
-	db *database.DB
+	db     *database.DB
+	record *record.Log // nil for none
 }
 
 // Mount implements [operator.VirtualFs]. The mount is durable when Mount returns.
@@ -31,7 +33,10 @@ func (c console) Mount(ctx context.Context, path, url string, a operator.Attenua
 			_, err := tx.Exec(`INSERT INTO mounts(path, url, attenuation, made) VALUES(?, ?, ?, ?)
 				ON CONFLICT DO UPDATE SET url=excluded.url, attenuation=excluded.attenuation, made=excluded.made`,
 				[]byte(path), url, string(text), time.Now().UnixMilli())
-			return err
+			if err != nil {
+				return err
+			}
+			return noteMount(tx, c.record, record.Mounted, path, url)
 		})
 	}
 	if err != nil { // it would be gone after a restart
@@ -43,6 +48,7 @@ func (c console) Mount(ctx context.Context, path, url string, a operator.Attenua
 // Unmount implements [operator.VirtualFs]. It also forgets a mount that could not be mounted again.
 func (c console) Unmount(ctx context.Context, path string) error {
 	err := c.FS.Unmount(ctx, path)
+	ended := err == nil
 	if code := vfs.CodeOf(err); err != nil && code != vfs.NotFound {
 		return err
 	}
@@ -54,6 +60,9 @@ func (c console) Unmount(ctx context.Context, path string) error {
 		}
 		n, err := done.RowsAffected()
 		known = n > 0
+		if err == nil && (known || ended) {
+			err = noteMount(tx, c.record, record.Unmounted, path, "")
+		}
 		return err
 	})
 	if known && kept == nil {

@@ -3,6 +3,9 @@ package server
 import (
 	"cmp"
 	"context"
+
+	"capd/database"
+	"capd/record"
 )
 
 // Mount opens a store and mounts it at a path. It appears at once in every grant that reaches the path. Mount
@@ -13,6 +16,9 @@ func (s *Server) Mount(ctx context.Context, m Mount) error {
 		return err
 	}
 	err := s.mount(ctx, m)
+	if err == nil {
+		s.noteLater(record.Mounted, m.Path, m.URL)
+	}
 	if closed := s.serves(); err != nil && closed != nil {
 		return closed
 	}
@@ -21,7 +27,7 @@ func (s *Server) Mount(ctx context.Context, m Mount) error {
 
 func (s *Server) mount(ctx context.Context, m Mount) error {
 	url, err := AbsoluteURL(m.URL)
-	if err = cmp.Or(err, m.wrong()); err != nil {
+	if err = cmp.Or(err, m.wrong(), m.reserved()); err != nil {
 		return m.said(err)
 	}
 	return m.said(s.fs.Mount(ctx, m.Path, url, m.Attenuation))
@@ -34,7 +40,16 @@ func (s *Server) Unmount(ctx context.Context, path string) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	return s.noted("unmounting", s.fs.Unmount(ctx, path))
+	err := s.fs.Unmount(ctx, path)
+	if err == nil {
+		s.noteLater(record.Unmounted, path, "")
+	}
+	return s.noted("unmounting", err)
+}
+
+// noteLater adds to the record what the program has mounted or unmounted. Nobody waits for it.
+func (s *Server) noteLater(kind record.Kind, path, url string) {
+	s.db.Later(func(tx *database.Tx) error { return noteMount(tx, s.record, kind, path, url) })
 }
 
 // Mounted lists the mounts, in byte order of paths. Before the start and after the end there are none.

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"cmp"
-	"context"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +20,7 @@ type Root = operator.Root
 // rootsOf returns the roots of a configuration.
 func rootsOf(c *config.Config) (all []Root) {
 	for _, r := range c.Roots {
-		all = append(all, Root{ID: r.ID, Kind: r.Kind, Path: r.Mount, Name: r.Name, Labels: r.Labels})
+		all = append(all, Root{ID: r.ID, Kind: r.Kind, Path: r.Mount, Name: r.Name, Labels: r.Labels, Access: r.Access, Scope: r.Scope})
 	}
 	return all
 }
@@ -57,31 +55,32 @@ func (s *Server) placeable(r Root) error {
 	switch {
 	case r.Kind == operator.Temp && r.Path != "":
 		return vfs.Errorf(vfs.Invalid, "the root %s is for temporary files, and the host itself makes its directory; leave its path out", id)
+	case r.CheckDraft() != nil:
+		return r.CheckDraft()
 	case made(r) && i >= 0:
 		return vfs.Errorf(vfs.Invalid, "the root %s is mounted at its id, where something else is mounted; give it another id", id)
 	case !made(r) && i < 0:
 		return vfs.Errorf(vfs.Invalid, "the root %s is at %q, where nothing is mounted; give it the path of a mount", id, r.Path)
 	case r.Kind == operator.Downloads && !strings.HasPrefix(s.Mounts[i].URL, "overlay:"):
 		return vfs.Errorf(vfs.Invalid, "the root %s is for downloads, which wait until they are applied; mount an overlay there", id)
+	case r.Drafted() && strings.HasPrefix(s.Mounts[i].URL, "overlay:"):
+		return vfs.Errorf(vfs.Invalid, "the root %s has drafts, which cannot lie on an overlay; mount what is below it", id)
 	}
 	return nil
 }
 
-// mountRoots makes the directories of roots that the host itself makes, and mounts them. Nothing in them is
+// rootMounts makes the directories of roots that the host itself makes, and returns their mounts. Nothing in them is
 // withheld or guarded.
-func (s *Server) mountRoots(ctx context.Context) error {
-	for _, r := range s.Roots {
+func (s *Server) rootMounts(roots []Root) (all []Mount, err error) {
+	for _, r := range roots {
 		if !made(r) {
 			continue
 		}
 		dir := filepath.Join(s.state.Roots(), r.ID)
 		if err := state.MakeDir(dir); err != nil {
-			return s.state.Unusable(err)
+			return nil, s.state.Unusable(err)
 		}
-		m := Mount{Path: r.ID, URL: PhysicalURL(dir), Attenuation: Attenuation{Deny: []string{}, Ask: []string{}}}
-		if err := cmp.Or(s.mount(ctx, m), ctx.Err()); err != nil {
-			return err
-		}
+		all = append(all, Mount{Path: r.ID, URL: PhysicalURL(dir), Attenuation: Attenuation{Deny: []string{}, Ask: []string{}}})
 	}
-	return nil
+	return all, nil
 }

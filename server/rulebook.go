@@ -28,7 +28,9 @@ type rulebook struct {
 	record *record.Log // nil for none
 	roots  []operator.Root
 	file   Policy // of the configuration
-	set    []Rule // by an operator
+
+	decided func() error // waits for the changes that other rules have decided; nil until guests may change something
+	set     []Rule       // by an operator
 }
 
 // all returns all rules, given those that an operator has set.
@@ -61,25 +63,44 @@ func (b *rulebook) open(ctx context.Context, db *database.DB, log *record.Log, r
 		}
 		b.set = append(b.set, r)
 	}
-	if err := b.Book.Set(b.all(b.set), roots); err != nil {
+	if err := b.judge(b.all(b.set), roots); err != nil {
 		return nil, err
 	}
-	return left, b.note("", false)
+	return left, b.note("", false, false)
+}
+
+// with returns the rules that would hold with those of file. It answers invalid for what is wrong with them. Needs b.mu.
+func (b *rulebook) with(file Policy, roots []operator.Root) (policy.Rules, error) {
+	all := policy.Rules{Rules: slices.Concat(file.Rules, b.set), Default: file.Default}
+	if m := policy.Check(all, roots); len(m) > 0 {
+		return all, policy.Wrong(m)
+	}
+	return all, nil
+}
+
+// admits answers what exchange would find wrong.
+func (b *rulebook) admits(file Policy, roots []operator.Root) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, err := b.with(file, roots)
+	return err
 }
 
 // exchange replaces the rules of the configuration.
 func (b *rulebook) exchange(file Policy, roots []operator.Root) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := policy.Rules{Rules: slices.Concat(file.Rules, b.set), Default: file.Default}
-	if m := policy.Check(now, roots); len(m) > 0 {
-		return policy.Wrong(m)
-	}
-	b.file, b.roots = file, roots
-	if err := b.note("", false); err != nil {
+	now, err := b.with(file, roots)
+	if err != nil {
 		return err
 	}
-	return b.Book.Set(now, roots)
+	was, wasRoots := b.file, b.roots
+	b.file, b.roots = file, roots
+	if err := b.note("", false, false); err != nil {
+		b.file, b.roots = was, wasRoots
+		return err
+	}
+	return b.judge(now, roots)
 }
 
 // Policy implements [operator.Rulebook].
@@ -103,6 +124,14 @@ func (b *rulebook) SetPolicy(text, ifHash string) (hash string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if hash, err = b.replace(set, ifHash); err != nil {
+		return "", err
+	}
+	return hash, b.decided()
+}
+
+// replace replaces the rules that were set.
+func (b *rulebook) replace(set []Rule, ifHash string) (hash string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := b.all(b.set).Hash(); now != ifHash {
@@ -118,11 +147,40 @@ func (b *rulebook) SetPolicy(text, ifHash string) (hash string, err error) {
 	sourced(set)
 	next, was := b.all(set), b.set
 	b.set = set
-	if err := b.note(kept, true); err != nil {
+	if err := b.note(kept, true, narrows(was, set, b.file.Default)); err != nil {
 		b.set = was
 		return "", err
 	}
-	return next.Hash(), b.Book.Set(next, b.roots)
+	return next.Hash(), b.judge(next, b.roots)
+}
+
+// judge has all decide from now on. A rule that was set is named with its id, as capd policy show has it.
+func (b *rulebook) judge(all policy.Rules, roots []operator.Root) error {
+	all.Rules = slices.Clone(all.Rules)
+	for i, r := range all.Rules {
+		if r.Source == operator.SetSource {
+			all.Rules[i].Source += " " + policy.ID(r)
+		}
+	}
+	return b.Book.Set(all, roots)
+}
+
+// narrows reports whether rules that become to only take away: then they are set although the disk is full. Each that denies, asks or
+// bounds stays, and none that allows is new: where nothing is allowed by default, neither is one that asks.
+func narrows(from, to []Rule, silent operator.RuleEffect) bool {
+	has := func(all []Rule, r Rule) bool {
+		return slices.ContainsFunc(all, func(o Rule) bool { return policy.ID(o) == policy.ID(r) })
+	}
+	for _, r := range from {
+		bounds := r.Symlinks != "" || r.Hardlinks != "" || r.MaxFileBytes > 0 || r.Audit != ""
+		if (r.Effect != operator.RuleAllow || bounds) && !has(to, r) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(to, func(r Rule) bool {
+		gives := r.Effect == operator.RuleAllow || r.Effect == operator.RuleAsk && silent == operator.RuleDeny
+		return gives && !has(from, r)
+	})
 }
 
 // written returns the text that keeps rules, which ParseRules reads.
@@ -180,21 +238,42 @@ func scanned(rows *database.Rows, into any, query string) error {
 	return nil
 }
 
-// note writes which rules hold from now on, to the record too,, and with keep those that were set, as text. Needs b.mu.
-func (b *rulebook) note(text string, keep bool) error {
+// newest reports whether all are the newest rules that were noted, or none where none were.
+func newest(rows *database.Rows, all policy.Rules) (bool, error) {
+	latest := ""
+	err := scanned(rows, &latest, "SELECT hex(hash) FROM policies ORDER BY made DESC LIMIT 1")
+	return strings.EqualFold(latest, all.Hash()) || latest == "" && all.Hash() == (policy.Rules{}).Hash(), err
+}
+
+// note writes which rules hold from now on, to the record too, and with keep those that were set, as text. With narrows it does so
+// with a full disk, too. Needs b.mu.
+func (b *rulebook) note(text string, keep, narrows bool) error {
 	all := b.all(b.set)
 	rules, err := json.Marshal(all.Rules)
 	if err != nil {
 		return err
 	}
-	return b.db.Write(func(tx *database.Tx) error {
+	if !keep {
+		noted := false
+		err := b.db.Read(context.Background(), func(rows *database.Rows) (err error) {
+			noted, err = newest(rows, all)
+			return err
+		})
+		if err != nil || noted {
+			return err
+		}
+	}
+	write := b.db.Write
+	if narrows {
+		write = b.db.Urgent
+	}
+	return write(func(tx *database.Tx) error {
 		if keep {
 			if _, err := tx.Exec("INSERT INTO meta(key, value) VALUES('policy', ?) ON CONFLICT DO UPDATE SET value=excluded.value", text); err != nil {
 				return err
 			}
 		}
-		latest := ""
-		if err := scanned(&tx.Rows, &latest, "SELECT hex(hash) FROM policies ORDER BY made DESC LIMIT 1"); err != nil || strings.EqualFold(latest, all.Hash()) || latest == "" && all.Hash() == (policy.Rules{}).Hash() {
+		if noted, err := newest(&tx.Rows, all); err != nil || noted {
 			return err
 		}
 		if b.record != nil {

@@ -21,13 +21,19 @@ type Policy struct {
 
 // SetPolicy exchanges the rules of the host. Rules that the operator has set over its console stay. It answers invalid for rules that are wrong or can never take
 // effect, with a line for each, and changes nothing then. Once it has returned, every call of a guest is decided
-// by the new rules, also on what was opened before. Before Start set the field Policy.
+// by the new rules, also on what was opened before, and no change shows any more that others have decided. It answers busy if such a change
+// does not end; the rules hold all the same. Before Start set the field Policy.
 func (s *Server) SetPolicy(p Policy) error {
-	roots, err := s.placed()
-	if err != nil {
+	if err := s.serves(); err != nil {
 		return err
 	}
-	return s.rules.exchange(p, roots.All())
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	if err := s.rules.exchange(p, s.laid.roots.All()); err != nil {
+		return err
+	}
+	s.laid.policy = p
+	return s.rules.decided()
 }
 
 // checkPolicy returns what is wrong with s.Policy.

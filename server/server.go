@@ -9,8 +9,8 @@
 //
 // A [Server] says what is mounted, where the host listens and where its state lies. Its zero value is safe.
 // It serves nothing over TLS and lets in no other users of the machine. It withholds the secrets in
-// directories and git revisions. Files that would make other programs run something can be read there but not
-// changed. Every guest has limits. The state directory is never part of what is served.
+// directories and git revisions. Files that would make other programs run something can be read there, and changed only
+// with an approval. Every guest has limits. The state directory is never part of what is served.
 //
 // The host's own authority enters here: URLs of mounts name its directories and machines. Only the host may
 // write them, never a guest.
@@ -25,23 +25,20 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"capd/approval"
 	"capd/authority"
 	"capd/database"
+	"capd/hook"
 	"capd/host"
 	"capd/meter"
-	"capd/operator"
 	"capd/record"
 	"capd/state"
 	"capd/vfs"
-	"capd/vfs/membrane"
-	"capd/virtualfs"
 )
 
 // Server is a host: a tree of stores, and the guests that have parts of it. Set its fields before
-// [Server.Start] and do not change them afterwards. Its methods are safe for concurrent use. A Server can be
+// [Server.Start] and do not change them afterwards: [Server.Reload] does that. Its methods are safe for concurrent use. A Server can be
 // started once.
 //
 // The operator can use capd's commands on a started Server, by its state directory, as on capd serve.
@@ -52,6 +49,12 @@ type Server struct {
 	Roots []Root
 	// Policy has the rules for guests. SetPolicy exchanges them later.
 	Policy Policy
+	// Invitations say who may ask for grants that it does not hold. Reconcile and Reload make them. See also Invite.
+	Invitations []Invitation
+	// ApprovalsWait lets changes that need an approval wait although nobody listens. Otherwise they are refused at once then.
+	ApprovalsWait bool
+	// Hooks are programs that are asked before guests change something, or told afterwards, in this order. Each has a Command.
+	Hooks []Hook
 	// Stores has openers for stores of the host's own, by URL scheme: a-z and 0-9. physical, git, memory, cas and overlay
 	// are built in.
 	Stores map[string]Opener
@@ -74,9 +77,17 @@ type Server struct {
 	// Unrecorded makes no record of what guests change. Otherwise every change waits until the record of it is on disk; see
 	// package record.
 	Unrecorded bool
+	// Retention says how long the record is kept.
+	Retention Retention
+	// Telemetry is the URL of an OpenTelemetry collector that gets the record, too; "" for none. Forward opens it. capd serve has a Forward;
+	// a program without one gets unsupported if a configuration names a collector.
+	Telemetry string
+	Forward   func(url string) (Forwarder, error)
 
 	// Logf logs what guests are not told, in lines without a newline. Nil means the log package.
 	Logf func(format string, args ...any)
+
+	reloading sync.Mutex // held to change what a configuration says
 
 	phases
 	started
@@ -84,77 +95,39 @@ type Server struct {
 
 // started is the part of a Server that Start sets.
 type started struct {
-	state     state.Dir
-	unlock    func()
-	db        *database.DB
-	record    *record.Log
-	asks      *approval.Desk
-	fs        *FS
-	authority *authority.Host
-	served    *host.Server
-	guests    *socket
-	control   net.Listener
-	tls       []net.Listener
-	rules     rulebook
-	ways      []state.Way
-	id        *host.Identity
-	failed    chan error // receives the error of a listener that has ended
-	erasing   sync.WaitGroup
-	eraser    sync.Mutex   // held by who removes temporary files
-	away      atomic.Int64 // counts what was moved out of sight
+	state      state.Dir
+	unlock     func()
+	db         *database.DB
+	record     *record.Log
+	asks       *approval.Desk
+	hooks      *hook.Chain
+	forwarding forwarding
+	fs         *FS
+	authority  *authority.Host
+	served     *host.Server
+	guests     *socket
+	control    net.Listener
+	tls        []net.Listener
+	rules      rulebook
+	laid       layout                    // reloading guards it once s serves
+	locators   atomic.Pointer[[]private] // files that no mount may show
+	hooked     atomic.Pointer[[]Hook]    // the hooks of the configuration
+	ways       []state.Way
+	id         *host.Identity
+	failed     chan error // receives the error of a listener that has ended
+	erasing    sync.WaitGroup
+	eraser     sync.Mutex   // held by who removes temporary files
+	away       atomic.Int64 // counts what was moved out of sight
+
+	scoping sync.Mutex // held while mounts are made for a guest
+	drafts  layout     // that these mounts follow; scoping guards it
+
+	scoped    map[string]Mount    // these mounts, by path; scoping guards it
+	scratches map[string]*scratch // that are mounted, by name; scoping guards it
 
 	close    sync.Once
 	closed   chan struct{} // closed when Close is done
 	closeErr error
-}
-
-// Check answers what is wrong with s, as far as that can be found without changing anything. It answers
-// invalid for mounts that cannot be opened, and for a mount that would show the state directory or the
-// directory of the guests' socket.
-func (s *Server) Check() error {
-	st, err := state.Open(s.State)
-	if err != nil {
-		return err
-	}
-	if _, _, err := s.addresses(); err != nil {
-		return err
-	}
-	if err := s.checkStores(); err != nil {
-		return err
-	}
-	if err := s.checkPolicy(); err != nil {
-		return err
-	}
-	if m := s.Socket.Mode; m != 0 && m.wrong() {
-		return vfs.Errorf(vfs.Invalid, "Socket.Mode is %#o; it is 0o660 for a group, 0o666 for every user of this machine, or 0o600", m)
-	}
-	for _, m := range s.Mounts {
-		if err := s.possible(&m, st); err != nil {
-			return m.said(err)
-		}
-	}
-	return nil
-}
-
-// possible checks one mount.
-func (s *Server) possible(m *Mount, st state.Dir) error {
-	if err := m.wrong(); err != nil {
-		return err
-	}
-	u, err := virtualfs.ParseURL(m.URL)
-	if err != nil {
-		return err
-	}
-	if err := s.checkForm(u); err != nil {
-		return err
-	}
-	if u.Below != nil {
-		u = u.Below
-	}
-	if u.Scheme != "physical" {
-		return nil
-	}
-	return canServe(s.privates(st), u.Path)
 }
 
 // Start mounts Mounts, listens, and begins to serve guests. Before that it finishes or undoes what a process
@@ -200,42 +173,49 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err := s.openRecord(); err != nil {
 		return err
 	}
-	if s.asks, err = approval.Open(ctx, s.db, approval.Options{Record: s.record}); err != nil {
+	if s.asks, err = approval.Open(ctx, s.db, approval.Options{Record: s.record, Patient: s.ApprovalsWait}); err != nil {
 		return err
 	}
-	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf, private: s.privates(s.state)}); err != nil {
+	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Record: s.recorder(), Logf: s.logf, private: s.hidden}); err != nil {
 		return err
 	}
-	for _, m := range s.Mounts {
+	if s.laid, err = s.layoutOf(s); err != nil {
+		return err
+	}
+	for _, m := range s.laid.mounts {
 		if err := cmp.Or(s.mount(ctx, m), ctx.Err()); err != nil {
 			return err
 		}
 	}
-	if err := s.mountRoots(ctx); err != nil {
-		return err
-	}
 	if err := s.mountAgain(ctx); err != nil {
 		return err
 	}
-	s.tellKept(ctx)
-	roots, err := s.placed()
-	if err != nil {
+	if err := s.scopesAgain(ctx, s.laid); err != nil {
 		return err
 	}
-	left, err := s.rules.open(ctx, s.db, s.record, roots.All(), s.Policy)
+	s.tellKept(ctx)
+	left, err := s.rules.open(ctx, s.db, s.record, s.laid.roots.All(), s.Policy)
 	if err != nil {
 		return err
 	}
 	for _, why := range left {
 		s.logf("%s", why)
 	}
+	if err := s.openHooks(ctx, s.laid.roots.All()); err != nil {
+		return err
+	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
-		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Asks: s.asks, Places: s.fs,
-		Roots: roots, Policy: &s.rules.Book, Ended: func() { s.sweep(context.Background()) },
+		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Asks: s.asks, Hooks: s.hooks, Places: s.fs,
+		Roots: s.laid.roots, Policy: &s.rules.Book, Ended: func() { s.sweep(context.Background()) }, Scope: s.scope, Acts: s.settled,
 	})
+	s.rules.decided = s.authority.Decided
+	s.fs.Guard(s.authority.Own())
 	settled := s.authority.Settle(ctx)
 	s.sweep(ctx)
 	if err := cmp.Or(settled, s.listen(ctx), ctx.Err()); err != nil {
+		return errors.Join(err, s.authority.Close())
+	}
+	if err := s.forward(); err != nil {
 		return errors.Join(err, s.authority.Close())
 	}
 	s.answer()
@@ -249,7 +229,7 @@ func (s *Server) openRecord() error {
 	}
 	key, err := s.state.RecordKey()
 	if err == nil {
-		s.record, err = record.Open(s.db, record.Options{Key: key, Logf: s.logf})
+		s.record, err = record.Open(s.db, record.Options{Key: key, Logf: s.logf, Retain: s.Retention})
 	}
 	return err
 }
@@ -275,86 +255,6 @@ func (s *Server) answer() {
 	for _, l := range s.tls {
 		go func() { s.failed <- s.served.ServeTLS(l, s.id) }()
 	}
-}
-
-// Serve serves until ctx ends, and then closes s. If s was not started, Serve starts it first. It returns nil
-// when nothing went wrong. It also returns when somebody else calls [Server.Close]. If ctx ends during the start,
-// Serve returns nil too, and s can be started again.
-func (s *Server) Serve(ctx context.Context) (err error) {
-	if s.phase() == fresh {
-		err = s.Start(ctx)
-	} else {
-		err = usable(ctx)
-	}
-	switch {
-	case err != nil && ctx != nil && errors.Is(err, ctx.Err()):
-		return nil
-	case err != nil:
-		return err
-	}
-	if s.phase() == starting {
-		return errStarting
-	}
-	select {
-	case <-ctx.Done():
-	case <-s.closed:
-	case err = <-s.failed:
-	}
-	return errors.Join(err, s.Close())
-}
-
-// Close ends s. Afterwards nothing changes through s any more, and most methods answer
-// stale. The grants stay: their locators work again when a Server with the same state directory is started. Close answers busy when a guest's call is stuck in the system, and while s is being started. On a
-// Server that was not started it does nothing.
-func (s *Server) Close() error {
-	switch s.end() {
-	case fresh:
-		return nil
-	case starting:
-		return errStarting
-	}
-	s.close.Do(func() {
-		s.closeErr = errors.Join(s.leave(), s.let())
-		close(s.closed)
-	})
-	return s.closeErr
-}
-
-// leave ends all guests and the operator's connections.
-func (s *Server) leave() error {
-	for _, m := range s.fs.Mounts() {
-		if m.Changes && !m.Kept {
-			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed, and the URL has no keep", operator.Place(m.Path))
-		}
-	}
-	// Guests go first: what they are doing ends, and afterwards nothing can begin.
-	done := make(chan error, 1)
-	go func() { done <- errors.Join(s.authority.Close(), s.served.Close()) }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(2 * membrane.Grace):
-		return vfs.Errorf(vfs.Busy, "a guest's call is stuck in a system call; ending without it")
-	}
-}
-
-// let releases what s has opened, even after a start that failed.
-func (s *Server) let() (err error) {
-	s.deafen()
-	if s.fs != nil {
-		err = s.fs.Close()
-	}
-	if s.record != nil {
-		err = errors.Join(err, s.record.Close())
-	}
-	if s.db != nil {
-		err = errors.Join(err, s.db.Close())
-	}
-	s.erased()
-	if s.unlock != nil {
-		s.unlock()
-	}
-	return err
 }
 
 func (s *Server) logf(format string, args ...any) {

@@ -18,7 +18,7 @@ import (
 // stores opens what a URL names, with this process's authority.
 type stores struct {
 	st       state.Dir
-	private  []private // no mount shows them
+	private  func() []private // no mount shows them
 	contents contents
 
 	directories *directories
@@ -48,7 +48,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	if err != nil {
 		return nil, err
 	}
-	if err := apart(s.private, u.Path, store); err != nil {
+	if err := apart(s.private(), u.Path, store); err != nil {
 		store.Close()
 		return nil, err
 	}

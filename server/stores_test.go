@@ -19,7 +19,7 @@ import (
 
 // Closing one root of a store leaves its other roots open.
 func TestRootsAreTheirOwn(t *testing.T) {
-	s := stores{st: state.Dir(t.TempDir()), contents: contents{own: t.TempDir()}, directories: &directories{}}
+	s := stores{st: state.Dir(t.TempDir()), private: func() []private { return nil }, contents: contents{own: t.TempDir()}, directories: &directories{}}
 	blobs, err := cas.OpenAmbient(s.contents.own, cas.Options{})
 	check.OK(t, err)
 	stored, err := cas.Put(t.Context(), blobs, memory.New(memory.Limits{}).Root(), cas.PutOptions{})
@@ -56,7 +56,7 @@ func TestRootsAreTheirOwn(t *testing.T) {
 
 // A directory has one Store, however it is mounted, until its last mount is gone.
 func TestOneStore(t *testing.T) {
-	s := stores{st: state.Dir(t.TempDir()), directories: &directories{}}
+	s := stores{st: state.Dir(t.TempDir()), private: func() []private { return nil }, directories: &directories{}}
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Skip(err)

@@ -19,10 +19,10 @@ import (
 // goneDir holds directories of roots for temporary files while they are removed. No root has it as its id.
 const goneDir = "+gone"
 
-// sweep removes from the roots for temporary files what belongs to subjects that have no grant there any more. They
-// are out of sight when sweep returns, and removed after that.
+// sweep unmounts what was for guests that have no grant there any more. It removes from the roots for temporary files what
+// belongs to such guests: it is out of sight when sweep returns, and removed after that.
 func (s *Server) sweep(ctx context.Context) {
-	for _, r := range s.Roots {
+	for _, r := range s.authority.Roots() {
 		if r.Kind != operator.Temp {
 			continue
 		}
@@ -30,6 +30,9 @@ func (s *Server) sweep(ctx context.Context) {
 		if err != nil {
 			s.logf("capd: %s: what nobody holds any more is not removed: %v", vfs.Printable(r.ID), err)
 		}
+	}
+	if err := s.leaveScopes(ctx); err != nil {
+		s.logf("capd: what guests have no more is not unmounted: %v", err)
 	}
 	s.erasing.Go(s.erase)
 }

@@ -6,6 +6,7 @@ import (
 	"capd/config"
 	"capd/meter"
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
@@ -48,8 +49,18 @@ type (
 
 	// Guest describes a grant to be made: a Name, a Path in the tree, ReadOnly and Limits. See [config.Guest].
 	Guest = config.Guest
+	// Invitation describes an invitation to be made: its Subject, Permissions, Source, Expires and LocatorFile. See [config.Invite].
+	Invitation = config.Invite
 	// Grant describes a grant: Guest, ID, Path, Mode, State and Parent. It is not secret. See [operator.Grant].
 	Grant = operator.Grant
+	// Retention says how long the record of changes is kept. The zero value is a year and 1 GiB. See [record.Retention].
+	Retention = record.Retention
+	// Invite describes an invitation: its ID, Subject, Permissions, Source, State and times. It is not secret. See [operator.Invite].
+	Invite = operator.Invite
+	// InviteTerms are Permissions, a Source and Expires. See [operator.InviteTerms].
+	InviteTerms = operator.InviteTerms
+	// Permission is some rights in the roots of one kind, which an invitation gives without asking. See [operator.Permission].
+	Permission = operator.Permission
 	// Limits says how much may be held of each kind, such as Limits{meter.StoredBytes: 1 << 30}. docs/limits.md and
 	// package meter list the kinds.
 	Limits = meter.Limits
@@ -70,6 +81,14 @@ func PhysicalURL(dir string) string { return (&URL{Scheme: "physical", Path: dir
 // GitURL returns the URL of a revision of the git repository in a directory. "" is HEAD.
 func GitURL(repo, revision string) string {
 	return (&URL{Scheme: "git", Path: repo, Fragment: revision}).String()
+}
+
+// reserved answers invalid for a path below which the host mounts what is for one guest alone.
+func (m *Mount) reserved() error {
+	if operator.InScopes(m.Path) {
+		return vfs.At(m.Path, vfs.Errorf(vfs.Invalid, "the host mounts what is for one guest alone below %s; mount this elsewhere", operator.ScopesDir))
+	}
+	return nil
 }
 
 // wrong answers invalid for a bound below 0.

@@ -43,7 +43,7 @@ func (s stores) upperDir(dir string) (*virtualfs.Upper, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = apart(s.private, dir, store)
+	err = apart(s.private(), dir, store)
 	var lock *os.File
 	if err == nil {
 		lock, err = lockUpper(dir)

@@ -77,8 +77,14 @@ func (d Dir) Changes() string { return d.join("changes") }
 // Caches holds what programs keep from one run to the next.
 func (d Dir) Caches() string { return d.join("caches") }
 
+// Scratch holds what guests keep for themselves, each in a directory.
+func (d Dir) Scratch() string { return d.join("scratch") }
+
 // Roots holds the directories of roots that the host makes itself, by their ids.
 func (d Dir) Roots() string { return d.join("roots") }
+
+// Hooks holds the directories in which the programs of hooks run, by their names.
+func (d Dir) Hooks() string { return d.join("hooks") }
 
 // Database is the file of the host's durable state; see package database.
 func (d Dir) Database() string { return d.join("state.db") }

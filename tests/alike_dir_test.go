@@ -23,6 +23,9 @@ func (a *asker) restoreDir(whose string, secret []byte) dirCap {
 		return p.SetSecret(secret)
 	}, at(schema.Session_restore_Results_ref, schema.Ref_dir))
 	a.statDir(dirCap{caps[0], "restored " + whose}, false)
+	open(a, a.session, "session.restorePetitioner "+whose, schema.Session_restorePetitioner, func(p schema.Session_restorePetitioner_Params, _ *vat.Caps) error {
+		return p.SetSecret(secret)
+	})
 	open(a, a.session, "session.restoreFile "+whose, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
 		return p.SetSecret(secret)
 	})

@@ -134,6 +134,16 @@ func lookAt(a *asker, d dirCap, path string) {
 	a.sync(f)
 }
 
+// wonder asks what may be done.
+func wonder(a *asker) {
+	for right := membrane.Read; right != 0; right <<= 1 {
+		for _, path := range []string{"d", "f", "missing", "f/x", "../d"} {
+			a.explain(a.root, right, path, "")
+			a.explain(a.root, right, path, "d/new")
+		}
+	}
+}
+
 // handOn asks for attenuated and revocable capabilities, and for new secrets.
 func handOn(a *asker) {
 	a.Helper()
@@ -177,14 +187,23 @@ func handOn(a *asker) {
 	a.revoke(sr)
 	a.restoreDir("of d, which was taken back", secret)
 
+	secret, _ = a.share("d, to be taken back by its id", d.Cap, false)
+	shared := a.restoreDir("of d once more", secret)
+	for _, id := range a.shares(root) {
+		a.revokeShare(root, id)
+		a.revokeShare(root, id)
+	}
+	a.shares(root)
+	a.statDir(shared, false)
+
 	f := a.openFile(root, "f")
 	secret, sr = a.share("f", f.Cap, true)
-	shared := a.restoreFile("of f", secret)
-	a.statFile(shared, true)
-	a.readText(shared)
-	a.writeText(shared, "changed", having("nothing like it"))
+	file := a.restoreFile("of f", secret)
+	a.statFile(file, true)
+	a.readText(file)
+	a.writeText(file, "changed", having("nothing like it"))
 	a.revoke(sr)
-	a.readText(shared)
+	a.readText(file)
 	once, r := a.revocableFile(f)
 	a.readText(once)
 	a.revoke(r)

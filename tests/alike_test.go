@@ -94,7 +94,7 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 		moves bool // it moves what may be a mount point
 	}{
 		{"look", look, false}, {"hand on", handOn, false}, {"change files", changeFile, false}, {"stage", changeStaged, false}, {"change names", changeNames, false},
-		{"change what is open", changeOpen, false}, {"move", changeMoves, true}, {"go deep", changeDeep, true}, {"change paths", changeAt, true},
+		{"change what is open", changeOpen, false}, {"move", changeMoves, true}, {"go deep", changeDeep, true}, {"change paths", changeAt, true}, {"wonder", wonder, true},
 	} {
 		if part.moves && s.composed {
 			continue

@@ -107,7 +107,8 @@ func lateWriter(ctx context.Context, who int, root *client.Dir, told *written, o
 				}
 			}
 		case 5: // a link becomes a file
-			name := fmt.Sprintf("l-%d", random.IntN(40))
+			name := fmt.Sprintf("l-%d", who+3*random.IntN(13))
+			told.gone(name)
 			if root.RemovePath(ctx, box+name, vfs.If{}) == nil {
 				if _, err := root.Put(ctx, box+name, strings.NewReader(name), vfs.If{Absent: true}); err == nil {
 					told.file(name, name)

@@ -78,13 +78,28 @@ func serve(t testing.TB, args ...string) *hostProcess {
 func serveAt(p *place, cmd *exec.Cmd) *hostProcess {
 	p.Helper()
 	cmd.Args = append([]string{cmd.Args[0], "serve", p.served, "--state", p.state}, cmd.Args[1:]...)
+	return served(p, cmd)
+}
+
+// serveConfigured starts capd on a new place with a configuration, in which SERVED stands for its directory.
+func serveConfigured(t testing.TB, config string) *hostProcess {
+	t.Helper()
+	p := newPlace(t)
+	file := filepath.Join(p.base, "capd.yaml")
+	ok(t, os.WriteFile(file, []byte(strings.ReplaceAll(config, "SERVED", p.served)), 0o600))
+	return served(p, exec.Command(capd(t), "serve", "--config", file, "--state", p.state))
+}
+
+// served starts cmd, which is a whole command line, on p.
+func served(p *place, cmd *exec.Cmd) *hostProcess {
+	p.Helper()
 	h := &hostProcess{place: p, cmd: cmd, log: &syncBuffer{}}
 	cmd.Stderr = h.log
 	out, err := cmd.StdoutPipe()
 	ok(p, err)
 	ok(p, cmd.Start())
 	p.Cleanup(h.end)
-	served := make(chan string, 1)
+	greeted := make(chan string, 1)
 	go func() {
 		s, locator := bufio.NewScanner(out), ""
 		for s.Scan() {
@@ -92,14 +107,14 @@ func serveAt(p *place, cmd *exec.Cmd) *hostProcess {
 			case locator == "" && strings.HasPrefix(line, "capnp://"):
 				locator = line
 			case strings.HasPrefix(line, "Ctrl-C"):
-				served <- locator
+				greeted <- locator
 			}
 		}
-		close(served)
+		close(greeted)
 	}()
 	begun := false
 	select {
-	case h.locator, begun = <-served:
+	case h.locator, begun = <-greeted:
 	case <-time.After(20 * time.Second):
 	}
 	if !begun {
@@ -206,9 +221,9 @@ func (l *listener) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	seen := append(l.tail, p[:n]...)
 	for _, f := range l.forbidden {
-		if bytes.Contains(seen, []byte(f)) {
+		if i := bytes.Index(seen, []byte(f)); i >= 0 {
 			attacks.escape(l.t)
-			l.t.Errorf("the host sent %q", f)
+			l.t.Errorf("the host sent %q in %q", f, seen[max(0, i-64):min(len(seen), i+len(f)+64)])
 		}
 	}
 	l.tail = append([]byte(nil), seen[max(0, len(seen)-512):]...)

@@ -59,7 +59,9 @@ func (alone) Fatalf(string, ...any) { runtime.Goexit() }
 
 // fairAttack is a process that attacks. Its arguments are the row's name, which part of
 // the row to do, calls per second, the number of connections, and locators. It prints
-// when it is ready, begins at "go", answers "count", and goes on until it is killed.
+// when it is ready, begins at "go", answers "count", and goes on until it is killed, or
+// until "hold": then it counts no more answers, and makes no more calls than those that
+// are under way.
 func fairAttack(args []string) {
 	rows := fairRows()
 	r := &rows[slices.IndexFunc(rows, func(r fairRow) bool { return r.name == args[0] })]
@@ -80,13 +82,28 @@ func fairAttack(args []string) {
 			a.due = time.Now()
 			close(a.start)
 		}
-		json.NewEncoder(os.Stdout).Encode(a.did())
+		did := a.did()
+		if in.Text() == "hold" {
+			did = a.hold()
+		}
+		json.NewEncoder(os.Stdout).Encode(did)
 	}
 }
 
 func (a *aggressor) did() attackerDid {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.sum()
+}
+
+// hold is did, and stops whoever counts an answer.
+func (a *aggressor) hold() attackerDid {
+	a.mu.Lock()
+	return a.sum()
+}
+
+// sum returns the report. a.mu is held.
+func (a *aggressor) sum() attackerDid {
 	d := attackerDid{Calls: a.calls.Load(), Conns: int(a.held.Load()), Ended: a.ended.Load(), Refused: map[string]int64{}}
 	for code, n := range a.codes {
 		d.Refused[code] = n

@@ -110,11 +110,19 @@ func crowdRows() []fairRow {
 				dialogue(nc, boot, restore(askedTop, result(askedBoot), secret[:]).fill)
 			})
 		}},
-		{name: "wrong secrets, 256 connections", conns: 256, alike: walks, attack: func(a *aggressor) {
-			secret := locator.NewSecret()
-			repeats(8, func(g *grip, q uint32) call { return restore(q, export(g.session), secret[:]) })(a)
-		}},
+		{name: "wrong secrets, 256 connections", conns: 256, alike: walks, attack: wrongSecrets, over: func(tr *trial) { tr.leavesLittle("denied") }},
 	}
+}
+
+// wrongSecrets tries secrets that are made up, each another, in turn as those of grants and of invitations.
+func wrongSecrets(a *aggressor) {
+	repeats(8, func(g *grip, q uint32) call {
+		if q/spread%2 == 0 {
+			return petition(q, export(g.session))
+		}
+		secret := locator.NewSecret()
+		return restore(q, export(g.session), secret[:])
+	})(a)
 }
 
 // stays reads until its connections end.

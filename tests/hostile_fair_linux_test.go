@@ -56,7 +56,7 @@ const (
 )
 
 // fewestFairRows is the least number of rows.
-const fewestFairRows = 33
+const fewestFairRows = 34
 
 var fairFor = flag.Duration("hostile.for", 0, "how long each row of TestHostileFair attacks (default: a moment)")
 
@@ -66,7 +66,7 @@ func fairTimes() (calm, attack, harmless time.Duration) {
 	case *fairFor > 0:
 		return *fairFor / 3, *fairFor, *fairFor / 2
 	case !hurried():
-		return 400 * time.Millisecond, 1200 * time.Millisecond, 600 * time.Millisecond
+		return 200 * time.Millisecond, 600 * time.Millisecond, 300 * time.Millisecond
 	}
 	return 0, 120 * time.Millisecond, 0
 }
@@ -267,6 +267,7 @@ func (tr *trial) assault(lasts time.Duration) bool {
 	tr.rate = float64(tr.did.Calls) / time.Since(begun).Seconds()
 	tr.guest.tell("idle").into(&tr.attacked)
 	stop()
+	tr.attacker.tell("hold").into(&tr.last)
 	tr.attacker.kill()
 	if tr.row.over != nil {
 		tr.row.over(tr)

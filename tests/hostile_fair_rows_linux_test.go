@@ -17,7 +17,7 @@ import (
 
 // fairRows returns all rows. An attacking process finds its row by name here.
 func fairRows() []fairRow {
-	return slices.Concat(costRows(), threadRows(), lockRows(), holdRows(), crowdRows())
+	return slices.Concat(costRows(), threadRows(), lockRows(), holdRows(), crowdRows(), refusedRows())
 }
 
 // numbers are the numbers of connections with which a row is tried.

@@ -17,7 +17,8 @@ type fairOutcome struct {
 
 	calm, attacked, beside phaseTimes // of the honest guest: alone, beside the attack, beside a harmless guest
 	did, same              attackerDid
-	rate, sameRate         float64 // calls a second of the attack, and of the harmless guest
+	last                   attackerDid // until it was killed, which is after its time was measured
+	rate, sameRate         float64     // calls a second of the attack, and of the harmless guest
 
 	peakMiB     int // resident memory
 	threads     int // the most

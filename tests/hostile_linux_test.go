@@ -30,7 +30,7 @@ type hostileRow struct {
 }
 
 // siege returns how long an attack is repeated: not at all, or for a while.
-func siege() time.Duration { return time.Duration(times(0, 90)) * time.Millisecond }
+func siege() time.Duration { return time.Duration(times(0, 30)) * time.Millisecond }
 
 // slack is what may remain after all attacks. The host keeps the digests of revoked
 // grants, and its runtime keeps threads and pools.
@@ -49,7 +49,7 @@ const fair = 3.0
 const attempts = 3
 
 // fewestRows is the least number of kinds of attack.
-const fewestRows = 153
+const fewestRows = 155
 
 // besieged is passed from TestHostile to TestHostileIsOver.
 var besieged struct {

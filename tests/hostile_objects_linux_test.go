@@ -8,6 +8,7 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 	schema "capd/capnp"
+	"capd/locator"
 )
 
 // objectAttacks misuse what is served: secrets, capabilities of the wrong kind, and
@@ -26,6 +27,30 @@ func objectAttacks() []hostileRow {
 				p.fails(q, "denied")
 			}
 			p.aborted("limit: too many locators that lead nowhere")
+		}},
+		{name: "a thousand wrong secrets of invitations", must: "denied, and abort: limit after 32", once: true, do: func(a *assault) {
+			p := a.stranger()
+			p.bootstrap(askedBoot)
+			for q := range uint32(1000) {
+				p.call(petition(q, result(askedBoot)))
+			}
+			for q := range uint32(31) {
+				p.fails(q, "denied")
+			}
+			p.aborted("limit: too many locators that lead nowhere")
+		}},
+		{name: "wrong secrets of a guest, of grants and of invitations", must: "denied, each", room: 32, do: func(a *assault) {
+			p, session, top := a.guest()
+			for q := uint32(0); q < 1000; q += 2 {
+				secret := locator.NewSecret()
+				p.call(restore(q, export(session), secret[:]))
+				p.call(petition(q+1, export(session)))
+			}
+			for q := range uint32(1000) {
+				p.fails(q, "denied")
+				p.finish(q, true)
+			}
+			p.alive(top)
 		}},
 		{name: "secrets of other lengths, and nearly right ones", must: "denied, each", do: func(a *assault) {
 			p, session, top := a.guest()
@@ -253,4 +278,12 @@ func otherKinds(p *peer, session, top uint32) {
 		}
 		q++
 	}
+}
+
+// petition asks for a Petitioner with a secret that is made up.
+func petition(q uint32, session target) call {
+	return of(q, session, schema.Session_restorePetitioner, func(p schema.Session_restorePetitioner_Params) error {
+		secret := locator.NewSecret()
+		return p.SetSecret(secret[:])
+	})
 }

@@ -63,8 +63,11 @@ func exactly(text string) func(*cxxScene) string { return func(*cxxScene) string
 var scenarios = []scenario{
 	{name: "session", refused: "denied denied denied readOnly invalid revoked revoked",
 		want: exactly("shared of docs\nstill of docs\nfile hello")},
-	{name: "help", refused: "notFound notFound notFound notFound notFound",
-		want: exactly("help Session 5\nhelp Dir 19\nhelp File 17\nhelp Writer 3\nhelp Revoker 2")},
+	{name: "shares", refused: "quota expired notFound notFound revoked",
+		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
+	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
+	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
+		want: exactly("help Session 8\nhelp Dir 20\nhelp File 17\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
 listed 1200 5400 172
@@ -171,4 +174,8 @@ stat 4 ` + version([]byte("deep")))},
 	{name: "revoked", setUp: bigFile, refused: "revoked revoked", want: exactly("alive hello"), after: func(s *cxxScene) { absent(s, "up") }},
 	{name: "taken", setUp: bigFile, when: map[string]func(*cxxScene){"streaming": revokeIt}, refused: "revoked revoked revoked revoked",
 		after: func(s *cxxScene) { absent(s, "up") }},
+
+	// The last one: for some seconds after it the host takes it that somebody decides.
+	{name: "petitioner", refused: "invalid denied notFound", setUp: all(invited, listening), when: map[string]func(*cxxScene){"asked": decided},
+		want: exactly("offer project workspace 8 0\nasked once\nread of docs\nasked deny\nasked less\nfile hello")},
 }

@@ -180,6 +180,8 @@ func TestInteropCxxServer(t *testing.T) {
 		is(t, "stat", errOf(lent.Stat(ctx)), "revoked")
 		h.text("docs/b.md", "of docs")
 
+		_, _, _, err = h.conn.ShareOn(ctx, narrow, client.ShareTerms{Uses: 1}) // which it does not know
+		is(t, "terms", err, "unsupported")
 		loc, revoker, err := h.conn.Share(ctx, narrow)
 		ok(t, err)
 		shared := dial(t, loc).Dir(ctx)

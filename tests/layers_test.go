@@ -73,8 +73,9 @@ var layers = []layer{
 	{of: "capd/database", may: "capd/hostfile capd/state capd/vfs modernc.org/sqlite/...", host: true},
 	{of: "capd/record", may: "capd/database capd/operator capd/vfs golang.org/x/mod/sumdb/...", host: true},
 	{of: "capd/policy", may: "capd/operator capd/vfs capd/vfs/diff capd/vfs/membrane capd/vfs/pattern", pure: true},
-	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/search"},
-	{of: "capd/hook", may: "capd/operator capd/record capd/vfs", host: true},
+	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/membrane capd/vfs/search"},
+	{of: "capd/hook", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/pattern", host: true},
+	{of: "capd/otlp", may: "capd/record capd/version capd/vfs go.opentelemetry.io/otel/...", host: true}, // linked by capd/cmd/capd alone
 	{of: "capd/metrics", may: "capd/operator capd/vfs", host: true},
 
 	// A revision of a repository, and what waits for a commit.
@@ -93,17 +94,18 @@ var layers = []layer{
 	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane capd/vfs/unified " + remembered + " github.com/tidwall/btree"},
 	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff capd/vat capd/capnp " + serialization},
 	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/membrane capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
-	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
+	{of: "capd/cap/console", may: "capd/operator capd/vfs/membrane capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/petitioner", may: capLayer + " capd/operator"},
+	{of: "capd/cap/session", may: capLayer + " capd/cap/petitioner capd/operator"},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "golang.org/x/sys/unix capd/cap/virtualfs capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
+	{of: "capd/host", may: "golang.org/x/sys/unix capd/cap/virtualfs capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/petitioner capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
 
 	// The client's side of the wire.
-	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
-	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vfs/membrane capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/console", may: "capd/operator capd/vfs/membrane capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/...", may: "capd/client/... capd/operator capd/cap/wire capd/locator capd/vfs capd/vfs/membrane capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
-	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs capd/vfs/membrane " +
+	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/metrics capd/materialize capd/version capd/virtualfs capd/backend/... capd/vfs capd/vfs/batch capd/vfs/membrane " +
 		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/... " + remembered, host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},
@@ -144,8 +146,8 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 // required packages must exist: a missing package would satisfy every rule.
 const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
-	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/record capd/server capd/cap/virtualfs " +
-	"capd/cap/session capd/operator capd/approval capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
+	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/record capd/metrics capd/otlp capd/server capd/cap/virtualfs " +
+	"capd/cap/session capd/cap/petitioner capd/operator capd/approval capd/hook capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are checked separately, since their files differ.
 var platforms = []string{"linux", "darwin", "windows"}

@@ -44,6 +44,10 @@ var atEnd []func()
 // raceBuilt means that this binary, and so capd, has the race detector.
 var raceBuilt bool
 
+// endsAtOnce is in the environment of programs that may have the race detector, with which each would wait for a second at
+// its end.
+const endsAtOnce = "GORACE=atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	if args := strings.Split(os.Getenv(otherVar), "\n"); args[0] != "" {
 		others[args[0]](args[1:])

@@ -2,7 +2,10 @@
 
 package tests
 
+import "os"
+
 func init() {
+	os.Setenv("GORACE", endsAtOnce[len("GORACE="):])
 	raceBuilt = true
 	patience *= 3
 }

@@ -24,6 +24,19 @@ func scriptAwaits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// scriptPending waits until one request waits for an approval, and puts its id into a variable.
+func scriptPending(ts *testscript.TestScript, _ bool, args []string) {
+	var all []operator.Ask
+	if !waitFor(20*time.Second, func() bool {
+		scriptExec(ts, false, []string{"asks", "--json", "--state", ts.Getenv("STATE")})
+		ts.Check(json.Unmarshal([]byte(lastRun(ts).out), &all))
+		return len(all) == 1
+	}) {
+		ts.Fatalf("%d requests wait", len(all))
+	}
+	ts.Setenv(args[0], all[0].ID)
+}
+
 // scriptAsk puts the id of a request for an approval into a variable.
 func scriptAsk(ts *testscript.TestScript, _ bool, args []string) {
 	scriptExec(ts, false, []string{"asks", "--json", "--state", ts.Getenv("STATE")})

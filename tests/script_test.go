@@ -3,6 +3,7 @@ package tests
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"capd/tests/scratch"
 )
 
 // TestScripts runs testdata/script against the real program. Beside the
@@ -25,6 +28,7 @@ import (
 //	                   what it prints is in $SCRATCH/served
 //	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
 //	die                ends it with SIGKILL
+//	reload FILE        copies FILE to capd.yaml, has the host read it, and waits; its log is in $SCRATCH/log
 //	locator VAR [json] puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
 //	jsonpath PATH KEY… at .a.0.b of the output is an object with just these keys
@@ -36,29 +40,47 @@ import (
 //	run [ARG…]         runs capd, whatever it answers
 //	odd DIR            makes names that a terminal would act on, and links, and sets ESC
 //	bytes FILE N       writes N bytes
+//	[thorough]         is true with CAPD_CI=1: what waits for seconds runs only then
 //	awaits PATTERN F   waits until the file F has something that matches
+//	metrics [FILE]     gets what capd serve --metrics measures, with the token in a file
+//	collector VAR      starts an OpenTelemetry collector; what it gets is in $SCRATCH/collected
+//	sql STATE TEXT     changes the database of a state directory
+//	pending VAR        waits until a request waits for an approval, and puts its id into a variable
 //	ask N VAR          puts the id of the nth request that waits for an approval into a variable
 func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, scripts(t, "script"))
+}
+
+// scripts is how testdata/DIR is run.
+func scripts(t *testing.T, dir string) testscript.Params {
 	bin := filepath.Dir(capd(t))
-	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
+	return testscript.Params{
+		Dir: filepath.Join("testdata", dir),
+		Condition: func(name string) (bool, error) {
+			if name != "thorough" {
+				return false, fmt.Errorf("there is no condition %q", name)
+			}
+			return thorough, nil
+		},
 		Setup: func(e *testscript.Env) error {
-			state, err := os.MkdirTemp("", "capd")
+			state, err := os.MkdirTemp(scratch.Memory(), "capd")
 			if err != nil {
 				return err
 			}
 			e.Defer(func() { os.RemoveAll(state) })
 			e.Vars = append(e.Vars, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
-				"STATE="+state+"/s", "SCRATCH="+state, "NO_COLOR=1", "CAPD_CAP=", "XDG_STATE_HOME="+state+"/xdg")
+				"STATE="+state+"/s", "SCRATCH="+state, "NO_COLOR=1", endsAtOnce, "CAPD_CAP=", "XDG_STATE_HOME="+state+"/xdg")
 			e.Values["run"] = &scriptRun{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": scriptServe, "end": scriptEnd, "die": scriptKill, "locator": scriptLocator, "jsonkeys": scriptKeys, "jsonpath": scriptPath, "jsonis": scriptIs, "run": scriptExec,
 			"refused": scriptRefused, "usage": scriptUsage, "secretive": scriptSecretive, "bytes": scriptBytes, "odd": scriptOdd,
-			"awaits": scriptAwaits, "ask": scriptAsk,
+			"sql": scriptSQL, "metrics": scriptMetrics, "collector": scriptCollector,
+			"awaits": scriptAwaits, "ask": scriptAsk, "pending": scriptPending, "reload": scriptReload,
 		},
-	})
+	}
 }
 
 // scriptRun is the state of a script: what it runs, and the last output.
@@ -66,9 +88,11 @@ type scriptRun struct {
 	host *exec.Cmd
 	log  syncBuffer
 	out  string
-	errs string
-	code int
-	caps []string
+
+	served *syncBuffer // what host printed
+	errs   string
+	code   int
+	caps   []string
 }
 
 func lastRun(ts *testscript.TestScript) *scriptRun { return ts.Value("run").(*scriptRun) }
@@ -81,9 +105,9 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	r.host = exec.Command(path, append([]string{"serve", "--state", ts.Getenv("STATE")}, args...)...)
 	r.host.Dir = ts.MkAbs(".")
-	r.host.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH")}
+	r.host.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH"), endsAtOnce}
 	var out syncBuffer
-	r.host.Stdout, r.host.Stderr = &out, &r.log
+	r.host.Stdout, r.host.Stderr, r.served = &out, &r.log, &out
 	begun := time.Now()
 	ts.Check(r.host.Start())
 	host := r.host // the script may serve again
@@ -139,7 +163,7 @@ func scriptExec(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	cmd := exec.Command(path, keep...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "CAPD_CAP=" + ts.Getenv("CAPD_CAP")}
+	cmd.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "CAPD_CAP=" + ts.Getenv("CAPD_CAP"), endsAtOnce}
 	if in != "" {
 		b, err := os.ReadFile(ts.MkAbs(in))
 		ts.Check(err)

@@ -139,23 +139,29 @@ func (s surface) is(t types.Type) bool {
 // load returns packages as their compiler describes them.
 func load(t *testing.T, paths ...string) (all []*types.Package) {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)...).Output()
-	check.OK(t, err)
-	files := map[string]string{}
-	for line := range bytes.Lines(out) {
-		path, file, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
-		files[path] = file
-	}
-	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		if files[path] == "" {
-			return nil, fmt.Errorf("%s was not built", path)
-		}
-		return os.Open(files[path])
-	})
+	imports := compiled(t, paths...)
 	for _, path := range paths {
 		p, err := imports.Import(path)
 		check.OK(t, err)
 		all = append(all, p)
 	}
 	return all
+}
+
+// compiled imports packages that patterns match, and what they depend on, as their compiler describes them.
+func compiled(t *testing.T, patterns ...string) types.Importer {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, patterns...)...).Output()
+	check.OK(t, err)
+	files := map[string]string{}
+	for line := range bytes.Lines(out) {
+		path, file, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		files[path] = file
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		if files[path] == "" {
+			return nil, fmt.Errorf("%s was not built", path)
+		}
+		return os.Open(files[path])
+	})
 }

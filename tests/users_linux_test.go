@@ -54,7 +54,7 @@ func (u *users) at(path string) string { return filepath.Join(u.dir, path) }
 func (u *users) command(uid uint32, args ...string) *exec.Cmd {
 	cmd := exec.Command(u.capd, args...)
 	cmd.Dir = u.at("tmp")
-	cmd.Env = []string{"NO_COLOR=1", "HOME=/nonexistent", "TMPDIR=" + u.at("tmp")}
+	cmd.Env = []string{"NO_COLOR=1", "HOME=/nonexistent", "TMPDIR=" + u.at("tmp"), endsAtOnce}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	return cmd
 }

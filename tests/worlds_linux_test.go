@@ -84,7 +84,7 @@ func (w *estate) command(rel string, args ...string) *exec.Cmd {
 	w.Helper()
 	cmd := exec.Command(capd(w), slices.Insert(slices.Clone(args), 1, "--state", w.state())...)
 	cmd.Dir = w.path(rel)
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "CAPD_CAP=", "HOME="+w.dir, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "CAPD_CAP=", "HOME="+w.dir, endsAtOnce)
 	return cmd
 }
 

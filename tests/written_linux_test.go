@@ -21,6 +21,7 @@ type written struct {
 }
 
 func (w *written) file(name, data string)   { w.mu.Lock(); defer w.mu.Unlock(); w.files[name] = data }
+func (w *written) gone(name string)         { w.mu.Lock(); defer w.mu.Unlock(); delete(w.files, name) }
 func (w *written) count(name string, n int) { w.mu.Lock(); defer w.mu.Unlock(); w.counts[name] = n }
 func (w *written) log(name, token string) {
 	w.mu.Lock()

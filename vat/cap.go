@@ -122,6 +122,17 @@ func (c *Cap) Settle(ctx context.Context) error {
 	}
 }
 
+// Err returns the error that every call on c fails with, since c is null, was released, or is a promise that has failed. It returns
+// nil for every other capability, and for a promise that has not resolved.
+func (c *Cap) Err() *Exception {
+	t := c.use()
+	defer t.release()
+	if b, ok := settle(t).(broken); ok {
+		return b.err
+	}
+	return nil
+}
+
 // Pending reports whether calls made on c wait here because it is not known yet where c leads. This process
 // holds their parameters meanwhile.
 func (c *Cap) Pending() bool {

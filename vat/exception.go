@@ -39,14 +39,18 @@ type Exception struct {
 	Type   ExceptionType
 	Reason string // for people; if the failure is remote, the peer chose it
 
-	cause error
-	own   bool // made by this package, and not by a handler or the peer
+	cause  error
+	own    bool // made by this package, and not by a handler or the peer
+	remote bool // made by the peer
 }
 
 func (e *Exception) Error() string { return e.Reason }
 
 // Own reports whether this package made e, rather than a handler or the peer.
 func (e *Exception) Own() bool { return e.own }
+
+// Remote reports whether e came from the peer, which may say anything.
+func (e *Exception) Remote() bool { return e.remote }
 
 // Unwrap returns the error in this process that caused the failure. For a call that was not sent, it is the
 // error of a context or of filling in the parameters. For a call within this process, it is the error of the
@@ -117,7 +121,7 @@ func ofMeter(err error) *Exception {
 func within(err error) *Exception {
 	e := asException(err)
 	if e == errInternal && err != errInternal {
-		return &Exception{Type: e.Type, Reason: e.Reason, cause: err}
+		return &Exception{Type: e.Type, Reason: e.Reason, cause: err, remote: e.remote}
 	}
 	return e
 }
@@ -132,7 +136,7 @@ func readException(e rpc.Exception) *Exception {
 	if t > Unimplemented {
 		t = Failed
 	}
-	return &Exception{Type: t, Reason: clip(string(reason[:min(len(reason), maxReason+1)]))} // a copy, so that the rest is freed
+	return &Exception{Type: t, remote: true, Reason: clip(string(reason[:min(len(reason), maxReason+1)]))} // a copy, so that the rest is freed
 }
 
 // writeException writes e for the peer. If e has a cause in this process, it writes only the type, since the
@@ -150,7 +154,7 @@ func (e *Exception) short() *Exception {
 	if len(e.Reason) <= maxReason {
 		return e
 	}
-	return &Exception{Type: e.Type, Reason: strings.Clone(clip(e.Reason)), cause: e.cause, own: e.own}
+	return &Exception{Type: e.Type, Reason: strings.Clone(clip(e.Reason)), cause: e.cause, own: e.own, remote: e.remote}
 }
 
 // clip cuts s to maxReason bytes, at the boundary of a rune.

@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"context"
 	"errors"
 	"net"
 	"slices"
@@ -54,7 +55,7 @@ func (c *Conn) shutdown(err error) {
 
 	defer close(c.done)
 	freeAll(dropped)
-	c.cancel(err)
+	c.cancel(ended{err})
 	if grace == 0 {
 		c.outbox.close(0)
 		_ = c.nc.Close()
@@ -84,3 +85,9 @@ func (c *Conn) shutdown(err error) {
 		_ = c.nc.Close()
 	}
 }
+
+// ended is why the contexts of a connection's calls end with it. It is [context.Canceled], too: the call did not fail.
+type ended struct{ error }
+
+func (e ended) Is(target error) bool { return target == context.Canceled }
+func (e ended) Unwrap() error        { return e.error }

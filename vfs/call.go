@@ -24,6 +24,9 @@ type Call struct {
 	// none; nil for none. UnderWay reports whether it has not ended.
 	Batch interface{ UnderWay() bool }
 
+	// Change is the id of a recorded change that the call is a part of; "" if it is recorded by itself.
+	Change string
+
 	// Bulkhead bounds how many calls are inside the store; nil for no bound. It is set
 	// only where work of the call may be left for later; see [Call.SyncsLater]. Run waits
 	// for a slot and runs do. If it gets no slot it returns an error and does not
@@ -35,11 +38,11 @@ type Call struct {
 	// Bound is what an approval of the change holds for; nil if none is needed.
 	Bound *Bound
 
-	found   *found            // by a Lookup; nil if the call does not recall
-	later   *together         // what has to be synced; nil if nothing is left for later
-	answers *answering        // nil if nobody answers for the change; see [Call.OnChange]
-	aside   func(wait func()) // nil gives up nothing; see [Call.OnAside]
-	inParts bool              // see [InParts]
+	found   *found                  // by a Lookup; nil if the call does not recall
+	later   *together               // what has to be synced; nil if nothing is left for later
+	answers *answering              // nil if nobody answers for the change; see [Call.OnChange]
+	aside   func(wait func()) error // nil gives up nothing; see [Call.OnAside]
+	inParts bool                    // see [InParts]
 }
 
 // SyncsLater reports whether a change of names may return before it is on disk, since the

@@ -1,9 +1,12 @@
 package vfs
 
 import (
+	"bytes"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -61,6 +64,9 @@ func CheckNewName(name string) error {
 func deceptive(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
+
+// disguises reports characters that a terminal acts on or that a reader does not see.
+func disguises(r rune) bool { return unicode.IsControl(r) || deceptive(r) }
 
 // SplitPath splits a path into its names and checks each name. It answers invalid for
 // an empty path, a leading "/" or a bad name, and limit for a path longer than MaxPath
@@ -124,7 +130,7 @@ func JoinAll(dir string, names []string) string {
 // for a model. It escapes invalid UTF-8, control characters and deceptive characters as
 // Go does (\xff, \u202e).
 func Printable(path string) string {
-	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) || deceptive(r) }
+	odd := func(r rune) bool { return r == utf8.RuneError || disguises(r) }
 	if !strings.ContainsFunc(path, odd) {
 		return path
 	}
@@ -148,4 +154,26 @@ func Printable(path string) string {
 		i += n
 	}
 	return b.String()
+}
+
+// PrintableJSON returns JSON text in a form that is safe on a terminal and means the same: it escapes control characters and
+// deceptive characters in strings (\u202e).
+func PrintableJSON(text []byte) []byte {
+	odd := func(r rune) bool { return r >= 0x7f && disguises(r) } // below are only line breaks and spaces between values
+	if !bytes.ContainsFunc(text, odd) {
+		return text
+	}
+	var b bytes.Buffer
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if odd(r) {
+			for _, u := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&b, `\u%04x`, u)
+			}
+		} else {
+			b.Write(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.Bytes()
 }

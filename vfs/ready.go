@@ -17,6 +17,10 @@ type Change interface {
 	// nobody could give one. It is called before the store is; see [Asks].
 	Asks(why string) error
 
+	// Stands reports whether the change was approved for now, whatever is there and whatever it writes. Ready then
+	// asks nobody. It may be called before Asks; see [Stands].
+	Stands() bool
+
 	// Ready is called once, when everything about the change is known and nothing of it
 	// shows. It may wait, even for a human; see [Aside]. If s.Late, it may wait only for
 	// the disk. finish, which may be nil, waits until what Ready wrote is on disk. After
@@ -65,16 +69,19 @@ func NeedsReady(ctx context.Context) bool {
 
 // Aside runs wait, which waits for a human. Meanwhile the call gives up what others could
 // want: its turn, its place in the line of its object, and whatever its membranes added with [Call.OnAside]. It answers an
-// error without running wait if too many calls wait already, and ctx's error if ctx ends.
+// error without running wait if too many calls wait already. After wait it answers ctx's error if ctx has ended, and an
+// error if the call does not get back what it gave up; then it must not go on.
 func Aside(ctx context.Context, wait func()) error {
 	aside := callOf(ctx).aside
 	if aside == nil {
-		aside = func(wait func()) { wait() }
+		aside = func(wait func()) error { wait(); return nil }
 	}
-	return meter.Wait(ctx, func() {
+	var lost error
+	late := meter.Wait(ctx, func() {
 		meter.Pass(ctx)
-		aside(wait)
+		lost = aside(wait)
 	})
+	return cmp.Or(late, lost)
 }
 
 // Probe asks the committers of ctx whether a change that grows the store by e could be
@@ -107,21 +114,33 @@ func (c *Call) OnChange(in Change) {
 	c.answers = &answering{change: in}
 }
 
+// OnTrial is OnChange for a change that is only tried: Ready answers an error, and t answers for nothing. It is told what
+// would be asked, and whoever else answers for the change is asked too.
+func (c *Call) OnTrial(t Change) {
+	c.OnChange(t)
+	c.answers.trial = true
+}
+
 // OnAside has [Aside] call give with its wait. give gives up something, runs the wait and
-// takes the thing again.
-func (c *Call) OnAside(give func(wait func())) {
+// takes the thing again. It returns an error if that is not possible.
+func (c *Call) OnAside(give func(wait func()) error) {
 	outer := c.aside
 	if outer == nil {
 		c.aside = give
 		return
 	}
-	c.aside = func(wait func()) { outer(func() { give(wait) }) }
+	c.aside = func(wait func()) (err error) {
+		late := outer(func() { err = give(wait) })
+		return cmp.Or(err, late)
+	}
 }
 
 // answering is the Change of a call and its answer. All parts of the call share it.
 type answering struct {
 	change Change
+	trial  bool        // see Call.OnTrial
 	asked  atomic.Bool // it waits for an approval
+	whole  atomic.Bool // it was approved with all its parts
 	begun  atomic.Bool
 	over   atomic.Bool // it was answered for, and what that wrote is on disk
 	once   sync.Once
@@ -134,6 +153,9 @@ var errUnready = Errorf(Internal, "a change was not answered for")
 // Asks implements Change.
 func (a *answering) Asks(why string) error { return a.change.Asks(why) }
 
+// Stands implements Change.
+func (a *answering) Stands() bool { return a.change.Stands() }
+
 // Ready implements Change. It asks the first time. Other parts of the call wait for that
 // answer.
 func (a *answering) Ready(ctx context.Context, s Staged) (func() error, error) {
@@ -142,6 +164,7 @@ func (a *answering) Ready(ctx context.Context, s Staged) (func() error, error) {
 		a.err = errUnready // if the Change panics
 		s.Bound = callOf(ctx).Bound
 		finish, err := a.change.Ready(ctx, s)
+		a.whole.Store(err == nil && s.Bound != nil && s.Bound.Parts != nil)
 		if finish == nil {
 			finish = func() error { return nil }
 		}
@@ -198,6 +221,8 @@ func (c chained) Asks(why string) error {
 	}
 	return c.in.Asks(why)
 }
+
+func (c chained) Stands() bool { return c.outer.Stands() && c.in.Stands() }
 
 func (c chained) Ready(ctx context.Context, s Staged) (func() error, error) {
 	outer, err := c.outer.Ready(ctx, s)

@@ -22,6 +22,8 @@ type noting struct {
 
 func (n noting) note(what string) { *n.notes = append(*n.notes, n.name+" "+what) }
 
+func (n noting) Stands() bool { return false }
+
 func (n noting) Asks(why string) error {
 	n.note(why)
 	return n.err
@@ -111,6 +113,7 @@ func (s *staged) Sync(context.Context) error {
 type changeFunc func() (func() error, error)
 
 func (changeFunc) Asks(string) error                                         { return nil }
+func (changeFunc) Stands() bool                                              { return false }
 func (c changeFunc) Ready(context.Context, vfs.Staged) (func() error, error) { return c() }
 
 // What is staged is synced before anybody waits for the record, and beside the sum of a
@@ -163,10 +166,11 @@ func TestAside(t *testing.T) {
 	var notes []string
 	call := vfs.Call{}
 	for _, what := range []string{"line", "slot"} {
-		call.OnAside(func(wait func()) {
+		call.OnAside(func(wait func()) error {
 			notes = append(notes, "no "+what)
 			wait()
 			notes = append(notes, what)
+			return nil
 		})
 	}
 	m := h.Grant("waits", nil)

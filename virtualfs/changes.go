@@ -8,6 +8,7 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/batch"
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
 	"capd/vfs/overlay"
@@ -172,6 +173,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 		}
 		target := membrane.Guarded(m.store.Root(), nil, unasked(m.guards)...) // guarded asks
 		defer target.Close()
+		var done act
 		listed, reviewed := 0, asReviewed(o.If, o.Paths)
 		check := func(all []diff.Change) error {
 			for _, c := range all {
@@ -184,12 +186,16 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 					return err
 				}
 			}
-			return m.guarded(all, o)
+			if err := m.guarded(all, o); err != nil || listed == 0 {
+				return err
+			}
+			return done.begin(fs, operator.Act{Op: "apply", Path: path, Changes: chosenOf(all, o.Paths)})
 		}
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
 			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: check,
-			Progress: progress.Steps(),
+			Progress: progress.Steps(), ID: func() string { return done.id },
 		})
+		done.ended(err)
 		if err != nil {
 			return err
 		}
@@ -227,7 +233,19 @@ func (fs *FS) Undo(ctx context.Context, path, id string) error {
 		if i < 0 {
 			return vfs.Errorf(vfs.NotFound, "no apply of this mount has that id; the last %d can be undone", keptApplies)
 		}
-		if err := m.overlay.Undo(ctx, fs.o.Journal, id); err != nil {
+		var done act
+		if fs.recorded() {
+			changes, err := batch.Load(ctx, fs.o.Journal, id)
+			if err == nil {
+				err = done.begin(fs, operator.Act{Op: "undo", Path: path, Of: id, Changes: changes})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		err := m.overlay.Undo(ctx, fs.o.Journal, id)
+		done.ended(err)
+		if err != nil {
 			return err
 		}
 		m.applied = slices.Delete(m.applied, i, i+1)
@@ -252,7 +270,19 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	}
 	m.work.Lock()
 	defer m.work.Unlock()
-	if n, err = m.revert(m.credits(ctx), paths); err != nil {
+	var done act
+	if fs.recorded() {
+		changes, err := m.changes(ctx, paths)
+		if err == nil && len(changes) > 0 {
+			err = done.begin(fs, operator.Act{Op: "revert", Path: path, Changes: changes})
+		}
+		if err != nil {
+			return 0, inMount(path, err)
+		}
+	}
+	n, err = m.revert(m.credits(ctx), paths)
+	done.ended(err)
+	if err != nil {
 		return 0, inMount(path, err)
 	}
 	return n, nil
@@ -302,7 +332,19 @@ func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id st
 	}
 	m.work.Lock()
 	defer m.work.Unlock()
-	id, err = m.store.Own.Commit(ctx, c, asReviewed(c.If, nil))
+	var done act
+	what := operator.Act{Op: "commit", Path: path}
+	reviewed := asReviewed(c.If, nil)
+	id, err = m.store.Own.Commit(ctx, c, func(all []diff.Change) error {
+		if what.Changes = all; reviewed != nil {
+			return reviewed(all)
+		}
+		return nil
+	}, func(branch, id string) error {
+		what.Branch, what.Commit = branch, id
+		return done.begin(fs, what)
+	})
+	done.ended(err)
 	if err == nil && m.upper != nil {
 		err = m.upper.Rebase(m.store)
 	}

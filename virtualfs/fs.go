@@ -8,7 +8,6 @@
 package virtualfs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log"
@@ -16,13 +15,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/batch"
-	"capd/vfs/deny"
 	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/overlay"
@@ -43,6 +42,11 @@ type Options struct {
 	// Materialize copies a tree into a private directory of the host. name is for
 	// [Recover], in case the process dies during a Sync.
 	Materialize func(ctx context.Context, d vfs.Dir, name string, b operator.Bounds, progress operator.Progress) (operator.Tree, error)
+	// Record writes what an operator is about to do, and returns when that is on disk. After an error nothing is done.
+	// Otherwise end is called once, with how it ended. id is that of the change in the record. Nil records nothing.
+	Record func(operator.Act) (id string, end func(error), err error)
+	// Recovered is what became of the batches of an earlier process, for Settled.
+	Recovered []batch.Recovered
 	// Logf logs for the host. Nil means the log package.
 	Logf func(format string, args ...any)
 }
@@ -57,6 +61,8 @@ type FS struct {
 	mounts  map[string]*mount
 	opening map[string]bool
 	closed  bool
+
+	lasting atomic.Pointer[map[string]bool] // whether the store of each mount outlives the process; see Lasting
 }
 
 var _ operator.VirtualFs = (*FS)(nil)
@@ -69,6 +75,11 @@ func New(o Options) *FS {
 	fs := &FS{o: o, names: namespace.New(), mounts: map[string]*mount{}, opening: map[string]bool{}}
 	fs.top = membrane.Guarded(fs.names.Root(), nil)
 	return fs
+}
+
+// Guard puts guards around the tree as the host itself has it. It is called before anything else is done with fs.
+func (fs *FS) Guard(guards ...membrane.Guard) {
+	fs.top = membrane.Guarded(fs.names.Root(), nil, guards...)
 }
 
 // Tree returns the whole tree, so that an authority can grant parts of it.
@@ -141,6 +152,8 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 		m.meter.Settle(meter.Effect{}, meter.Effect(m.store.Grown))
 		guards = append(slices.Clip(guards), membrane.Guard{Meter: m.meter})
 	}
+	fs.mounts[m.Path] = m
+	fs.noteLasting() // before anybody changes something there
 	err := fs.names.Mount(m.Path, tree, namespace.Options{
 		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {
 			if err := m.store.close(); err != nil {
@@ -148,8 +161,9 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 			}
 		},
 	})
-	if err == nil {
-		fs.mounts[m.Path] = m
+	if err != nil {
+		delete(fs.mounts, m.Path)
+		fs.noteLasting()
 	}
 	return err
 }
@@ -191,90 +205,6 @@ func (fs *FS) free(path string) {
 	delete(fs.opening, path)
 }
 
-// open opens the store of u, and returns the tree to mount.
-func (fs *FS) open(ctx context.Context, u *URL, a operator.Attenuation) (*mount, vfs.Dir, error) {
-	below := u
-	if u.Below != nil {
-		below = u.Below
-	}
-	opener := fs.o.Open[below.Scheme]
-	if opener == nil && u.Below != nil {
-		return nil, nil, vfs.Errorf(vfs.Invalid, "%q is neither an option of an overlay, as in overlay:keep:URL and overlay:max=64MiB:URL, nor a kind of store; there are: %s",
-			below.Scheme, strings.Join(fs.schemes(), ", "))
-	}
-	if opener == nil {
-		return nil, nil, vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", below.Scheme, strings.Join(fs.schemes(), ", "))
-	}
-	if u.Below != nil && fs.o.Upper == nil {
-		return nil, nil, vfs.Errorf(vfs.Unsupported, "this host has no overlays; mount %s: itself", below.Scheme)
-	}
-	m := &mount{Mount: operator.Mount{URL: u.String(), Kind: u.Scheme}, url: u}
-	if u.Below == nil {
-		if err := m.open(ctx, opener, u, a); err != nil {
-			return nil, nil, err
-		}
-		return m, m.store.Root(), nil
-	}
-	var err error
-	if m.upper, err = fs.o.Upper(ctx, u); err != nil {
-		return nil, nil, err
-	}
-	below.Place, below.Base = u.Place, m.upper.Base
-	if err := m.open(ctx, opener, below, a); err != nil {
-		return nil, nil, errors.Join(err, m.upper.Tree.Close(), m.upper.End(false))
-	}
-	if err := m.lay(ctx); err != nil {
-		m.store.close()
-		return nil, nil, err
-	}
-	return m, m.overlay.Root(), nil
-}
-
-// open opens m's store, and makes the guards that a asks for.
-func (m *mount) open(ctx context.Context, opener Opener, u *URL, a operator.Attenuation) (err error) {
-	if m.store, err = opener(ctx, u); err != nil {
-		return err
-	}
-	if m.guards, err = guards(u.Place, m.store, a); err != nil {
-		m.store.close()
-	}
-	return err
-}
-
-func (fs *FS) schemes() []string {
-	all := append(slices.Collect(maps.Keys(fs.o.Open)), overlayScheme)
-	slices.Sort(all)
-	return all
-}
-
-// guards returns the guards for what the mount withholds, for what may be read but not
-// changed, and its own.
-func guards(place string, s *Store, a operator.Attenuation) ([]membrane.Guard, error) {
-	withhold, ask := s.Deny, s.Ask
-	if a.Deny != nil {
-		withhold = a.Deny
-	}
-	if a.Ask != nil {
-		ask = a.Ask
-	}
-	var all []membrane.Guard
-	if len(withhold) > 0 {
-		l, err := deny.Compile(withhold...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, l.Guard())
-	}
-	if len(ask) > 0 {
-		l, err := deny.Compile(ask...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, l.Ask(cmp.Or(place, "the tree")))
-	}
-	return append(all, a.Guards...), nil
-}
-
 // Unmount implements [operator.VirtualFs].
 func (fs *FS) Unmount(ctx context.Context, path string) error {
 	m, err := fs.at(path)
@@ -294,6 +224,7 @@ func (fs *FS) Unmount(ctx context.Context, path string) error {
 		return vfs.At(path, err)
 	}
 	delete(fs.mounts, path)
+	fs.noteLasting()
 	fs.forget(ctx, m.applied)
 	return nil
 }

@@ -35,7 +35,7 @@ func (fs *FS) Materialize(ctx context.Context, path string, b operator.Bounds, p
 		d.Close()
 		return nil, vfs.At(path, err)
 	}
-	return &openTree{t, d}, nil
+	return &openTree{t, d, fs, path}, nil
 }
 
 // Dir opens the directory at path with the host's own rights.
@@ -51,6 +51,8 @@ func (fs *FS) Dir(ctx context.Context, path string) (vfs.Dir, error) {
 type openTree struct {
 	operator.Tree
 	from vfs.Dir
+	fs   *FS
+	path string // of from
 }
 
 func (t *openTree) Close() error {

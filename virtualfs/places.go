@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"strings"
 
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
@@ -48,18 +49,50 @@ func (fs *FS) Remains(path string, then map[string]string) bool {
 	return true
 }
 
-// Lasting reports whether what is stored at path outlives the process.
+// Lasting reports whether what is stored at path outlives the process. It does not wait, not even for an unmount.
 func (fs *FS) Lasting(path string) bool {
+	all := fs.lasting.Load()
+	if all == nil {
+		return false
+	}
+	for {
+		if lasts, mounted := (*all)[path]; mounted || path == "" {
+			return lasts
+		}
+		path = above(path)
+	}
+}
+
+// noteLasting notes what Lasting says of the mounts that there are. Needs fs.mu.
+func (fs *FS) noteLasting() {
+	all := make(map[string]bool, len(fs.mounts))
+	for path, m := range fs.mounts {
+		all[path] = m.drafts() && m.store.Kept || !m.drafts() && m.store.Lasting
+	}
+	fs.lasting.Store(&all)
+}
+
+// Reopens reports whether opening the URL of the mount that path is in shows the same again, so that an overlay can lie on it.
+func (fs *FS) Reopens(path string) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	m := fs.around(path)
-	switch {
-	case m == nil:
-		return false
-	case m.drafts():
-		return m.store.Kept
+	return m != nil && (m.store.Lasting || m.store.Fixed) && !m.drafts()
+}
+
+// Quota returns the meter of what the mount exactly at path may hold, or nil if it has no quota.
+func (fs *FS) Quota(path string) *meter.Meter {
+	m, err := fs.at(path)
+	if err != nil {
+		return nil
 	}
-	return m.store.Lasting
+	return m.meter
+}
+
+// Changed reports whether changes wait in the mount exactly at path.
+func (fs *FS) Changed(path string) bool {
+	m, err := fs.at(path)
+	return err == nil && m.changed()
 }
 
 // Drafted reports whether changes at path wait until the host applies or commits them.
@@ -78,9 +111,12 @@ func (fs *FS) around(path string) *mount {
 		if m := fs.mounts[path]; m != nil || path == "" {
 			return m
 		}
-		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+		path = above(path)
 	}
 }
+
+// above returns the path of the directory that path is in.
+func above(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
 // identify returns what tells the store of u, which shows tree, from others: the identity of
 // its root, or else the scheme and the path of the URL.

@@ -47,9 +47,12 @@ type Own interface {
 	// based on, or of one revision to another. It leaves the text to the Text that it
 	// yields with each.
 	Diff(ctx context.Context, from, to string, yield func(diff.Change, Text) bool) error
-	// Commit makes the changes permanent, unless check, which may be nil, refuses what
-	// Diff would yield.
-	Commit(ctx context.Context, c operator.Commit, check func([]diff.Change) error) (string, error)
+	// Commit makes the changes permanent, and returns the id of the commit, unless check
+	// refuses what Diff would yield. ready, too, can refuse: it gets the full name of the
+	// branch and the id, before the branch has the commit.
+	Commit(ctx context.Context, c operator.Commit, check func([]diff.Change) error, ready func(branch, id string) error) (string, error)
+	// Has reports whether a branch has a commit, also in its history.
+	Has(ctx context.Context, branch, id string) (bool, error)
 	// Revert drops the changes at and below paths (nil: all) and returns their number.
 	// It answers unsupported for a part where only everything can be dropped.
 	Revert(ctx context.Context, paths []string) (int, error)

@@ -83,13 +83,14 @@ func (t *Tree) Growth(ctx context.Context) (vfs.Effect, error) { return t.over.G
 // is short: large contents have been read before. Commit answers what
 // [git.Store.Prepare] and [git.Prepared.Make] answer; nothing has changed then.
 func (t *Tree) Commit(ctx context.Context, o git.CommitOptions) (id string, err error) {
-	return t.CommitIf(ctx, o, nil)
+	return t.CommitIf(ctx, o, nil, nil)
 }
 
-// CommitIf is Commit unless check, if it is not nil, answers an error to what Diff
-// returns.
-func (t *Tree) CommitIf(ctx context.Context, o git.CommitOptions, check func([]diff.Change) error) (id string, err error) {
-	c := &committer{repo: t.repo, options: o}
+// CommitIf is Commit unless check answers an error to what Diff returns, or ready answers
+// one to the commit. ready is called when the commit is complete, and no branch has it yet.
+// Guests' writes wait for it. Both may be nil.
+func (t *Tree) CommitIf(ctx context.Context, o git.CommitOptions, check func([]diff.Change) error, ready func(*git.Prepared) error) (id string, err error) {
+	c := &committer{repo: t.repo, options: o, ready: ready}
 	if err := t.over.Commit(ctx, c, check); err != nil {
 		return "", err
 	}
@@ -100,6 +101,7 @@ func (t *Tree) CommitIf(ctx context.Context, o git.CommitOptions, check func([]d
 type committer struct {
 	repo    *git.Store
 	options git.CommitOptions
+	ready   func(*git.Prepared) error // may be nil
 	made    *git.Prepared
 }
 
@@ -110,7 +112,10 @@ func (c *committer) Stage(ctx context.Context, changes []diff.Change) error {
 
 // Prepare implements [overlay.Committer].
 func (c *committer) Prepare(ctx context.Context, changes []diff.Change) (commit func() error, err error) {
-	if c.made, err = c.repo.Prepare(ctx, c.options, changes); err != nil {
+	if c.made, err = c.repo.Prepare(ctx, c.options, changes); err == nil && c.ready != nil {
+		err = c.ready(c.made)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c.made.Make, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"capd/vfs"
 )
 
 // isAncestor reports whether the commit id is of, or in the history of of. A commit
@@ -32,4 +34,17 @@ func (s *Store) isAncestor(ctx context.Context, id, of plumbing.Hash) (bool, err
 		}
 	}
 	return false, nil
+}
+
+// Has reports whether a branch, by its full name, has a commit, whose id is in hexadecimal. Errors are for the host.
+func (s *Store) Has(ctx context.Context, branch, commit string) (bool, error) {
+	if !validRef(branch) || !plumbing.IsHash(commit) {
+		return false, vfs.Errorf(vfs.Invalid, "%q is no branch, or %q is no id of a commit", branch, commit)
+	}
+	_, now, err := s.refs.resolve(branch)
+	if err != nil {
+		return false, ambient(err)
+	}
+	has, err := s.isAncestor(ctx, plumbing.NewHash(commit), now)
+	return has, ambient(err)
 }

@@ -39,11 +39,11 @@ type CommitOptions struct {
 
 // Prepared is a commit that is complete but that no branch has yet.
 type Prepared struct {
-	ID string // hexadecimal
+	ID     string // hexadecimal
+	Branch string // its full name
 
 	s      *Store
 	commit commit
-	branch string
 	from   plumbing.Hash // the commit that the branch must have
 	line   string        // for the branch's log
 }
@@ -91,24 +91,24 @@ func (s *Store) Prepare(ctx context.Context, o CommitOptions, changes []diff.Cha
 	if err != nil {
 		return nil, err
 	}
-	return &Prepared{ID: id.String(), s: s, commit: c, branch: name, from: from, line: line}, nil
+	return &Prepared{ID: id.String(), Branch: name, s: s, commit: c, from: from, line: line}, nil
 }
 
 // Make makes the branch have the commit, under git's own lock. The store then shows the
 // commit. Make answers conflict if the branch no longer has the expected commit, and
 // busy while another git holds its lock; nothing has changed then.
 func (p *Prepared) Make() error {
-	if err := p.s.refs.update(p.branch, p.from, p.commit.id, p.line); err != nil {
+	if err := p.s.refs.update(p.Branch, p.from, p.commit.id, p.line); err != nil {
 		return ambient(err)
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	p.s.show(p.commit, &tip{p.branch, p.commit.id})
+	p.s.show(p.commit, &tip{p.Branch, p.commit.id})
 	return nil
 }
 
 // Sync returns when what Make did would survive a power cut.
-func (p *Prepared) Sync() error { return ambient(flushNames(p.s.refs.root, above(p.branch)...)) }
+func (p *Prepared) Sync() error { return ambient(flushNames(p.s.refs.root, above(p.Branch)...)) }
 
 var errNothing = vfs.Errorf(vfs.Invalid, "nothing has changed; there is nothing to commit")
 

@@ -236,7 +236,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 		case len(n.children) > 0:
 			return step{}, vfs.NotEmpty
 		}
-		return step{grows: n.removal(), apply: func() {
+		return step{grows: n.removal(), was: n.info(), apply: func() {
 			here.take(name)
 			if n.kind == vfs.FileKind {
 				s.detach(n.data)

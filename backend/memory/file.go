@@ -90,7 +90,7 @@ func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64,
 		}
 		size, change := plan(n.data)
 		grows := size - n.data.size
-		st := step{grows: vfs.Effect{Bytes: grows}, apply: func() {}}
+		st := step{grows: vfs.Effect{Bytes: grows}, was: n.info(), apply: func() {}}
 		if change != nil {
 			st.needs = grows > 0 || len(n.data.readers) > 0
 			st.apply = func() {

@@ -99,7 +99,7 @@ func (rep *replacement) check(tries int) (step, error) {
 			here.put(rep.name, n)
 		}}, nil
 	}
-	return step{grows: vfs.Effect{Bytes: fresh.size - n.data.size}, content: stagedBlob{fresh}, needs: true, apply: func() {
+	return step{grows: vfs.Effect{Bytes: fresh.size - n.data.size}, was: n.info(), content: stagedBlob{fresh}, needs: true, apply: func() {
 		rep.store.detach(n.data)
 		n.data = fresh
 		n.modified = nowMs()

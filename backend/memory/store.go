@@ -101,6 +101,7 @@ func (s *Store) look(ctx context.Context) error {
 // the new bytes of content it needs, and how to make it.
 type step struct {
 	grows   vfs.Effect
+	was     vfs.Info          // of a file that is changed
 	content vfs.StagedContent // what is staged; nil unless a whole file is put
 	needs   bool              // it stores new content, or copies old content to write to it
 	apply   func()            // must not fail
@@ -126,7 +127,7 @@ func (s *Store) change(ctx context.Context, check func(tries int) (step, error))
 		}
 		plan, now, err := s.plan(ctx, tries, foresee)
 		if err == nil {
-			err = vfs.Ready(ctx, vfs.Staged{Grows: plan.grows, Content: plan.content})
+			err = vfs.Ready(ctx, vfs.Staged{Grows: plan.grows, Content: plan.content, Was: plan.was})
 		}
 		if err != nil {
 			return err

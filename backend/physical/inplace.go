@@ -107,6 +107,7 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 			if !c.IsZero() && (!was.attr.unchanged(a) || !was.settled && !f.unwritten(was, a)) {
 				return e, true, nil
 			}
+			defer process.writing.begin(a.fileKey())()
 			err = do(file, a.size)
 			e.Bytes = f.measured(file, a.size, sizeAfter(a.size))
 			return e, false, explain(err)

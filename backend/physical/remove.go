@@ -31,7 +31,10 @@ func (d *Dir) removeOnce(ctx context.Context, name string, c vfs.If) error {
 	defer func() { r.unpin(); r.done() }()
 	defer r.changing.drop()
 	err := commit(ctx,
-		func() (vfs.Staged, error) { return vfs.Staged{}, r.prepare(ctx) },
+		func() (vfs.Staged, error) {
+			err := r.prepare(ctx)
+			return vfs.Staged{Was: r.was.attr.info()}, err
+		},
 		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
 	if err != nil {
 		return err

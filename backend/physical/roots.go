@@ -12,7 +12,8 @@ import (
 // the same directory, or one serves a directory inside the other's. They lock the same name for it.
 // So a change that is atomic for the guests of one is atomic for the guests of both.
 var process struct {
-	locks nameLocks
+	locks   nameLocks
+	writing writing
 
 	mu    sync.Mutex
 	roots map[*Store]os.FileInfo // what each open Store serves

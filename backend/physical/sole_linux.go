@@ -83,8 +83,6 @@ const (
 	ticks
 )
 
-type fileKey struct{ dev, ino uint64 }
-
 // maxLast bounds changes.last. An entry is about 50 bytes.
 const maxLast = 4096
 
@@ -120,14 +118,14 @@ func past(ctime, now int64) bool {
 }
 
 func (c *changes) mine(a attr) bool {
-	ctime, ok := c.last.Get(fileKey{a.dev, a.ino}, nil)
+	ctime, ok := c.last.Get(a.fileKey(), nil)
 	return ok && ctime == a.ctime
 }
 
 // made notes a change that this store made.
 func (c *changes) made(a attr) {
 	if c.exact.Load() != always {
-		c.last.Add(fileKey{a.dev, a.ino}, a.ctime, 1)
+		c.last.Add(a.fileKey(), a.ctime, 1)
 	}
 }
 

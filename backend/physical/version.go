@@ -101,7 +101,7 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 			return v, nil
 		}
 		left, ever := a.settlesIn(time.Now())
-		v.settled = ever && left <= 0
+		v.settled = ever && left <= 0 && !process.writing.to(a.fileKey())
 		if v.version, err = digest(ctx, f, vfs.MaxVersioned); err != nil {
 			return seen{}, err
 		}

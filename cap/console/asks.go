@@ -63,6 +63,14 @@ func (s *server) decide(c vat.Call[schema.Console_decide_Params, schema.Console_
 	if err != nil {
 		return err
 	}
+	if p.HasRights() {
+		if v.Rights, err = wire.Rights(wire.Sound[schema.Right_List](true)(p.Rights())); err == nil && v.Rights == 0 {
+			err = vfs.Errorf(vfs.Invalid, "rights names none that this host knows; leave it out for all that were asked for")
+		}
+		if err != nil {
+			return vfs.At(id, err)
+		}
+	}
 	if p.ForMs() > uint64(math.MaxInt64/time.Millisecond) {
 		return vfs.At(id, vfs.Errorf(vfs.Invalid, "an approval does not hold for that long"))
 	}
@@ -99,7 +107,7 @@ const maxWait = 60 * time.Second
 
 func (s *server) events(c vat.Call[schema.Console_events_Params, schema.Console_events_Results]) error {
 	if s.options.Events == nil {
-		return vfs.At("", vfs.Errorf(vfs.Unsupported, "this host keeps no record"))
+		return errNoRecord
 	}
 	if a := s.options.Approvals; a != nil {
 		defer a.Listen()()

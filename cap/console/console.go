@@ -22,6 +22,7 @@ type Options struct {
 	Approvals operator.Approvals      // for the methods about changes that need an approval
 	Events    operator.Events         // for the method events
 	Rules     operator.Rulebook       // without it policy, setPolicy and policies are unsupported
+	Hooks     operator.Hooks          // for the methods about hooks
 }
 
 // New returns a Console for h. locate makes a locator of a secret. If it is nil, the
@@ -30,13 +31,14 @@ func New(h *authority.Host, locate func(secret [32]byte) string, o Options) *vat
 	if o.Process == nil {
 		o.Process = unknown
 	}
-	return vat.Serve(table, &server{h, locate, o})
+	return vat.Serve(table, &server{host: h, locate: locate, options: o})
 }
 
 type server struct {
 	host    *authority.Host
 	locate  func([32]byte) string
 	options Options
+	own     ownHooks
 }
 
 var table = vat.NewTable(
@@ -58,8 +60,16 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_endApproval, (*server).endApproval),
 	vat.Handle(schema.Console_events, (*server).events),
 	vat.Handle(schema.Console_policy, (*server).policy),
+	vat.Handle(schema.Console_explain, (*server).explain, vat.Heavy()),
 	vat.Handle(schema.Console_setPolicy, (*server).setPolicy),
 	vat.Handle(schema.Console_policies, (*server).policies),
+	vat.Handle(schema.Console_checkpoint, (*server).checkpoint),
+	vat.Handle(schema.Console_addHook, (*server).addHook),
+	vat.Handle(schema.Console_hooks, (*server).listHooks),
+	vat.Handle(schema.Console_removeHook, (*server).removeHook),
+	vat.Handle(schema.Console_invite, (*server).invite),
+	vat.Handle(schema.Console_invites, (*server).invites),
+	vat.Handle(schema.Console_revokeInvite, (*server).revokeInvite),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {
@@ -99,8 +109,11 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 
 // terms reads the terms of a grant.
 func terms(p schema.Console_grant_Params) (t operator.Terms, err error) {
-	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault(), Uses: p.Uses(),
+	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault(), Uses: p.Uses(), Scratch: p.ScratchBytes(),
 		Expires: wire.Milliseconds(p.ExpiresInMs()), Unused: wire.Milliseconds(p.UnusedMs())}
+	if t.Scratch < 0 {
+		return t, vfs.Errorf(vfs.Invalid, "scratchBytes is below 0; write how much the guest may keep, or 0 for none")
+	}
 	if t.Limits, err = wire.Limits(wire.Sound[schema.Limit_List](p.HasLimits())(p.Limits())); err != nil {
 		return t, err
 	}

@@ -40,6 +40,7 @@ func (s *server) measure() (operator.Status, error) {
 	st := operator.Status{
 		Process: s.options.Process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
 		OpenNodes: used.Used(meter.Nodes), Streams: used.Used(meter.Streams), Goroutines: runtime.NumGoroutine(),
+		Unrecorded: s.options.Events == nil,
 	}
 	m := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},

@@ -84,12 +84,13 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try()),
 		// looks at every entry below
 		vat.Handle(schema.Dir_glob, wire.Ordered(membrane.OpList, (*server).glob), vat.Heavy()),
-		// ask neither a store nor a guard
+		// ask neither a store nor a guard, but for explain
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		wire.Help(schema.Dir_help, help.Text),
 		vat.Handle(schema.Dir_narrow, (*server).narrow),
 		vat.Handle(schema.Dir_rights, (*server).rights),
+		vat.Handle(schema.Dir_explain, (*server).explain, vat.Heavy()),
 	)
 }
 
@@ -317,14 +318,14 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 			return vfs.At(newPath, vfs.Errorf(vfs.Invalid, "dst is not a capability"))
 		}
 		if err := wire.Settle(c.Context(), to); err != nil {
-			return vfs.At(newPath, err)
+			return err
 		}
 		d, ok := Of(to)
 		if _, isFile := file.Of(to); isFile {
 			return vfs.At(newPath, vfs.Errorf(vfs.NotDir, "dst is a File; move into a Dir"))
 		}
 		if !ok {
-			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst could not be opened, or is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy"))
+			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy"))
 		}
 		dst = d
 	}

@@ -68,7 +68,7 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.File_append, wire.Ordered(membrane.OpAppend, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
 		vat.Handle(schema.File_truncate, wire.Ordered(membrane.OpTruncate, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
 		// waits for the disk
-		vat.Handle(schema.File_sync, (*server).sync),
+		vat.Handle(schema.File_sync, wire.Ordered(membrane.OpSync, (*server).sync)),
 		// asks the store once; the version may be that of a large file
 		vat.Handle(schema.File_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
 		// ask neither a store nor a guard

@@ -51,6 +51,11 @@ func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Contex
 		defer n.Close()
 		defer stop()
 		st.run(r, &telling{Reader: r, asked: sync.OnceFunc(func() { close(asked) })}, put)
+		select {
+		case <-asked: // otherwise Stage returns the error
+			membrane.Denied(n, membrane.OpReplace, path, "", st.err)
+		default:
+		}
 	}()
 	if err = st.begun(ctx, asked); err == nil {
 		return vat.Serve(writerTable, sw), nil

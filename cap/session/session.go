@@ -4,16 +4,16 @@ package session
 
 import (
 	"context"
-	"errors"
 
 	"capnproto.org/go/capnp/v3"
 
-	"capd/cap/control"
 	"capd/cap/dir"
 	"capd/cap/file"
+	"capd/cap/petitioner"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -25,9 +25,17 @@ type Grants interface {
 	// denied for an unknown secret, and revoked or expired for an ended one. If wait is false it
 	// answers vat.ErrWouldBlock instead of waiting.
 	Restore(ctx context.Context, secret []byte, wait bool) (vfs.Node, error)
-	// Share returns a new secret for n, and a control that revokes it. n remains the
+	// Share returns a new share of n, its secret, and a control that revokes it. n remains the
 	// caller's. Share answers invalid for a node that no grant gave, and limit.
-	Share(ctx context.Context, n vfs.Node) (secret []byte, ctl *membrane.Control, err error)
+	Share(ctx context.Context, n vfs.Node, t operator.ShareTerms) (given operator.Share, secret []byte, ctl *membrane.Control, err error)
+	// Shares returns at most max live shares of n after the one with the id after, which may be "". It answers notFound for
+	// another id.
+	Shares(ctx context.Context, n vfs.Node, after string, max int) ([]operator.Share, error)
+	// RevokeShare revokes a share of n. It answers notFound for another id.
+	RevokeShare(ctx context.Context, n vfs.Node, id string) error
+	// Petition returns what the secret of an invitation stands for. It answers denied for an unknown secret, and
+	// invalid for that of a grant.
+	Petition(ctx context.Context, secret []byte) (petitioner.Petitions, error)
 }
 
 // New returns the Session of one connection.
@@ -41,7 +49,10 @@ var table = vat.NewTable(
 	vat.Handle(schema.Session_restoreDir, (*server).restoreDir, vat.Try()),
 	vat.Handle(schema.Session_restoreFile, (*server).restoreFile, vat.Try()),
 	vat.Handle(schema.Session_share, (*server).share),
+	vat.Handle(schema.Session_shares, (*server).shares, vat.Heavy()),
+	vat.Handle(schema.Session_revokeShare, (*server).revokeShare),
 	wire.Help(schema.Session_help, help.Text),
+	vat.Handle(schema.Session_restorePetitioner, (*server).restorePetitioner),
 )
 
 // restored returns the node that a secret stands for.
@@ -100,23 +111,19 @@ func (s *server) restoreFile(c vat.Call[schema.Session_restoreFile_Params, schem
 	return c.Results().SetFile(c.Caps().Put(file.New(f, "")))
 }
 
-func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error {
-	ref, err := c.Params().Ref()
+func (s *server) restorePetitioner(c vat.Call[schema.Session_restorePetitioner_Params, schema.Session_restorePetitioner_Results]) error {
+	secret, err := wire.Param(c.Params().Secret())
 	if err != nil {
-		return wire.Malformed(err)
+		return err
 	}
-	n, err := node(c.Context(), ref, c.Caps())
-	if err != nil {
-		return vfs.At("", err)
-	}
-	secret, ctl, err := s.grants.Share(c.Context(), n)
+	p, err := s.grants.Petition(c.Context(), secret)
 	if err != nil {
 		return vfs.At("", err)
 	}
-	return errors.Join(c.Results().SetSecret(secret), c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
+	return c.Results().SetPetitioner(c.Caps().Put(petitioner.New(p)))
 }
 
-var errNotOurs = vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this connection; share a capability of another connection over that connection")
+var errNotOurs = vfs.Errorf(vfs.Invalid, "this takes a Dir or a File of this connection; make the call over the connection that yours came from")
 
 // node returns the node behind a reference, if this process serves it.
 func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error) {
@@ -127,18 +134,21 @@ func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error)
 	case schema.Ref_Which_file:
 		c = caps.Get(ref.File())
 	}
-	if wire.Settle(ctx, c) != nil {
+	if c == nil {
 		return nil, errNotOurs
+	}
+	if err := wire.Settle(ctx, c); err != nil {
+		return nil, err
 	}
 	if d, ok := dir.Of(c); ok {
 		if ref.Which() == schema.Ref_Which_file {
-			return nil, vfs.Errorf(vfs.IsDir, "this is a Dir where a File belongs; share it as ref.dir")
+			return nil, vfs.Errorf(vfs.IsDir, "this is a Dir where a File belongs; pass it as ref.dir")
 		}
 		return d, nil
 	}
 	if f, ok := file.Of(c); ok {
 		if ref.Which() == schema.Ref_Which_dir {
-			return nil, vfs.Errorf(vfs.NotDir, "this is a File where a Dir belongs; share it as ref.file")
+			return nil, vfs.Errorf(vfs.NotDir, "this is a File where a Dir belongs; pass it as ref.file")
 		}
 		return f, nil
 	}

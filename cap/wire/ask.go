@@ -6,6 +6,7 @@ import (
 
 	schema "capd/capnp"
 	"capd/operator"
+	"capd/vfs/membrane"
 )
 
 var answers = map[operator.Answer]schema.Ask_Answer{
@@ -46,7 +47,8 @@ func SetAsk(w schema.Ask, a operator.Ask) error {
 	w.SetDecidedMs(moment(a.Decided))
 	w.SetUsed(a.Used)
 	return errors.Join(w.SetId(a.ID), w.SetGuest(a.Guest), w.SetGrant(a.Grant), w.SetOperation(a.Operation), w.SetPath(a.Path), w.SetTo(a.To),
-		SetTexts(a.Why, w.NewWhy), w.SetDiff(a.Diff), w.SetReason(a.Reason), w.SetBy(a.By))
+		SetTexts(a.Why, w.NewWhy), w.SetDiff(a.Diff), w.SetReason(a.Reason), w.SetBy(a.By),
+		w.SetRoot(a.Root), SetRights(a.Access, w.NewAccess), w.SetWords(a.Words), SetRights(a.Given, w.NewGiven))
 }
 
 // AskOf reads what SetAsk wrote.
@@ -56,6 +58,7 @@ func AskOf(w schema.Ask) (a operator.Ask, err error) {
 		ID: text(w.Id()), Guest: text(w.Guest()), Grant: text(w.Grant()), Operation: text(w.Operation()), Path: text(w.Path()), To: text(w.To()),
 		Why: Keep[[]string](&err)(Texts(w.Why())), Size: int64(w.SizeBytes()), Diff: text(w.Diff()), Asked: timeAt(w.AskedMs()),
 		Answer: AnswerOf(w.Answer()), Reason: text(w.Reason()), By: text(w.By()), Decided: timeAt(w.DecidedMs()), Used: w.Used(),
+		Root: text(w.Root()), Access: Keep[membrane.Rights](&err)(Rights(w.Access())), Words: text(w.Words()), Given: Keep[membrane.Rights](&err)(Rights(w.Given())),
 	}
 	return a, err
 }

@@ -28,14 +28,14 @@ func SetGrant(w schema.Grant, g operator.Grant) error {
 	w.SetExpiresMs(g.ExpiresMs)
 	w.SetUnusedMs(g.UnusedMs)
 	w.SetUsesLeft(g.UsesLeft)
-	return errors.Join(SetRights(g.Rights, w.NewRights), w.SetGuest(g.Guest), w.SetSubject(string(g.Subject)), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent), w.SetRoot(g.Root))
+	return errors.Join(SetRights(g.Rights, w.NewRights), w.SetGuest(g.Guest), w.SetSubject(string(g.Subject)), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent), w.SetRoot(g.Root), w.SetSource(g.Source))
 }
 
 // Grant reads what SetGrant wrote. A mode or a state that this program does not know is
 // "".
 func Grant(w schema.Grant) (g operator.Grant, err error) {
 	text := Keep[string](&err)
-	g = operator.Grant{Guest: text(w.Guest()), ID: text(w.Id()), Path: text(w.Path()), Parent: text(w.Parent()), Root: text(w.Root())}
+	g = operator.Grant{Guest: text(w.Guest()), ID: text(w.Id()), Path: text(w.Path()), Parent: text(w.Parent()), Root: text(w.Root()), Source: text(w.Source())}
 	g.Subject = operator.Subject(text(w.Subject()))
 	g.Mode, _ = keyOf(modes, w.Mode())
 	g.State, _ = keyOf(states, w.State())

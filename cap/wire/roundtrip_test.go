@@ -95,18 +95,40 @@ var (
 // guests send with their calls.
 var codecs = map[string]codec{
 	"grant": of(schema.NewRootGrant, wire.SetGrant, wire.Grant,
-		operator.Grant{Guest: "g/1", Subject: "agent-run:g", ID: "g1", Path: "a/b", Root: "r", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0", Rights: membrane.Read | membrane.Metadata, ExpiresMs: 1, UnusedMs: 2, UsesLeft: 3},
+		operator.Grant{Guest: "g/1", Subject: "agent-run:g", ID: "g1", Path: "a/b", Root: "r", Source: "serve", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0", Rights: membrane.Read | membrane.Metadata, ExpiresMs: 1, UnusedMs: 2, UsesLeft: 3},
 		operator.Grant{Mode: operator.ReadWrite, State: operator.Active}, operator.Grant{Mode: operator.ReadWrite, State: operator.Locked}),
 	"root": of(schema.NewRootRoot, wire.SetRoot, wire.Root,
-		operator.Root{ID: "r", Kind: operator.Temp, Path: "a/b", Name: "The root", Labels: []string{"x", "y z"}}, operator.Root{}),
+		operator.Root{ID: "r", Kind: operator.Temp, Path: "a/b", Name: "The root", Labels: []string{"x", "y z"}}, operator.Root{Access: operator.AccessRO, Scope: operator.SharedScope}, operator.Root{}),
+	"ask": of(schema.NewRootAsk, wire.SetAsk, wire.AskOf,
+		operator.Ask{
+			ID: "a", Guest: "g", Grant: "g1", Operation: "rename", Path: "p", To: "t", Why: []string{"w"}, Size: 1, Diff: "d", Asked: time.UnixMilli(1), Root: "r", Access: membrane.Read | membrane.Write,
+			Words: "x", Given: membrane.Read, Answer: operator.Deny, Reason: "no", By: "b", Decided: time.UnixMilli(2), Used: true,
+		}, operator.Ask{}),
+	"invite": of(schema.NewRootInvite, wire.SetInvite, wire.Invite, operator.Invite{
+		ID: "i1", Subject: "person:a", Permissions: []operator.Permission{{Kind: operator.Temp, Rights: membrane.List}}, Source: operator.ByCore, MadeBy: operator.ByConfig, State: operator.Expired, MadeMs: 1, ExpiresMs: 2,
+	}),
+	"offer": of(schema.NewRootOffer, wire.SetOffer, wire.Offer,
+		operator.Offer{ID: "r", Kind: operator.Temp, Name: "The root", Labels: []string{"x"}, Rights: membrane.AllRights, Granted: membrane.Read}, operator.Offer{}),
 	"rule": of(schema.NewRootRule, wire.SetRule, wire.Rule,
 		operator.PolicyRule{ID: "5f0c2a91", Rule: operator.Rule{
 			Effect: operator.RuleAsk, Subject: "person:*", Root: operator.RuleRoot{Kind: operator.Temp}, Operations: []string{"read"}, Patterns: []string{"**/<a>"}, Except: []string{"b"},
-			Symlinks: operator.SymlinksInRoot, Hardlinks: operator.HardlinksReject, MaxFileBytes: 7, Source: "capd.yaml:3:5",
+			Symlinks: operator.SymlinksInRoot, Hardlinks: operator.HardlinksReject, MaxFileBytes: 7, Audit: operator.AuditReads, Source: "capd.yaml:3:5",
 		}},
 		operator.PolicyRule{Rule: operator.Rule{Effect: operator.RuleDeny, Root: operator.RuleRoot{ID: "r"}, Patterns: []string{}}}),
 	"policy": of(schema.NewRootPolicyVersion, wire.SetPolicyVersion, wire.PolicyVersion,
 		operator.PolicyVersion{Hash: "abc", Since: time.UnixMilli(1), Rules: []operator.Rule{{Effect: operator.RuleAllow, Patterns: []string{"a"}, Source: "set"}}}),
+	"hook": of(schema.NewRootHookState, wire.SetHookState, wire.HookState,
+		operator.HookState{
+			Hook: operator.Hook{
+				Name: "lint", Command: []string{"/bin/lint", "-x"}, Operations: []string{"write"}, Patterns: []string{"**/<a>"}, Subject: "extension:lint",
+				Before: true, After: true, Observe: true, Source: operator.ConsoleSource,
+			},
+			Gone: true, Behind: 7, Failing: "ended with 1",
+		}, operator.HookState{}),
+	"hooked": of(schema.NewRootHookedChange, wire.SetHookedChange, wire.HookedChange,
+		operator.HookedChange{Operation: "rename", Path: "a\xff", To: "b", Root: "r", Subject: "person:ada", Grant: "g1"}, operator.HookedChange{}),
+	"outcome": of(schema.NewRootHook_Outcome, wire.SetHookOutcome, wire.HookOutcome,
+		operator.HookOutcome{ID: "c7", Result: "failed", Code: "conflict", AtMs: 1}, operator.HookOutcome{}),
 	"limits": of(params(schema.Console_grant), func(p schema.Console_grant_Params, l meter.Limits) error { return wire.SetLimits(l, p.NewLimits) },
 		func(p schema.Console_grant_Params) (meter.Limits, error) { return wire.Limits(p.Limits()) }, everyLimit(), meter.Limits{}),
 	"usage": of(schema.NewRootGrantUsage, wire.SetGrantUsage, wire.GrantUsage, operator.GrantUsage{
@@ -118,7 +140,7 @@ var codecs = map[string]codec{
 	}),
 	"status": of(schema.NewRootStatus, wire.SetStatus, wire.Status, operator.Status{
 		Process: operator.Process{Connections: -1, Descriptors: 7}, Version: "v", Uptime: time.Second, Grants: 1, OpenNodes: 2,
-		Streams: 3, Goroutines: 4, Threads: 5, HeapBytes: 6, MemoryBytes: math.MaxUint64,
+		Streams: 3, Goroutines: 4, Threads: 5, HeapBytes: 6, MemoryBytes: math.MaxUint64, Unrecorded: true,
 	}),
 	"attenuation": of(schema.NewRootAttenuation, wire.SetAttenuation, wire.Attenuation, attenuations...),
 	"mount": of(schema.NewRootMount, wire.SetMount, wire.Mount,

@@ -102,6 +102,7 @@ func SetStatus(w schema.Status, s operator.Status) error {
 	w.SetThreads(uint32(s.Threads))
 	w.SetHeapBytes(s.HeapBytes)
 	w.SetMemoryBytes(s.MemoryBytes)
+	w.SetUnrecorded(s.Unrecorded)
 	return w.SetVersion(s.Version)
 }
 
@@ -117,6 +118,7 @@ func Status(w schema.Status) (s operator.Status, err error) {
 		Threads:     int(w.Threads()),
 		HeapBytes:   w.HeapBytes(),
 		MemoryBytes: w.MemoryBytes(),
+		Unrecorded:  w.Unrecorded(),
 	}
 	s.Version, err = w.Version()
 	return s, err

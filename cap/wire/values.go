@@ -154,3 +154,12 @@ func Milliseconds(ms int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	return time.Duration(max(min(ms, most), -most)) * time.Millisecond
 }
+
+// InMilliseconds returns d in milliseconds, rounded up, since 0 stands for no time at all.
+func InMilliseconds(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d > 0 && d%time.Millisecond != 0 {
+		ms++
+	}
+	return ms
+}

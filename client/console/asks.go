@@ -49,6 +49,11 @@ func (c *Console) Decide(ctx context.Context, id string, v operator.Verdict) (st
 	return wire.Ask(ctx, c.cap, schema.Console_decide, func(p schema.Console_decide_Params, _ *vat.Caps) error {
 		p.SetAnswer(wire.Answer(v.Answer))
 		p.SetForMs(uint64(v.For.Milliseconds()))
+		if v.Rights != 0 {
+			if err := wire.SetRights(v.Rights, p.NewRights); err != nil {
+				return err
+			}
+		}
 		return errors.Join(p.SetId(id), p.SetReason(v.Reason), p.SetPattern(v.Pattern))
 	}, func(r schema.Console_decide_Results, _ *vat.Caps) (string, error) { return r.Id() })
 }

@@ -60,8 +60,9 @@ func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Te
 		p.SetReadOnly(t.ReadOnly)
 		p.SetBeyondDefault(t.BeyondDefault)
 		p.SetUses(t.Uses)
-		p.SetExpiresInMs(t.Expires.Milliseconds())
-		p.SetUnusedMs(t.Unused.Milliseconds())
+		p.SetScratchBytes(t.Scratch)
+		p.SetExpiresInMs(wire.InMilliseconds(t.Expires))
+		p.SetUnusedMs(wire.InMilliseconds(t.Unused))
 		if t.Rights != 0 {
 			if err := wire.SetRights(t.Rights, p.NewRights); err != nil {
 				return err

@@ -98,9 +98,13 @@ func (a *aftermath) name(left []diff.Skipped) {
 
 // sync syncs back what it can, and keeps the rest.
 func (a *aftermath) sync(ctx context.Context) error {
-	n, left, err := a.tree.Sync(ctx, nil)
+	n, left, err := a.syncEach(ctx)
 	if err != nil {
-		a.env.logf("capd: nothing was synced back")
+		if n == 0 {
+			a.env.logf("capd: nothing was synced back")
+		} else {
+			a.env.logf("capd: synced %s back, and not the rest", count(n, "change"))
+		}
 		err = errors.Join(err, a.keep(a.paths()))
 		if a.stopped != nil || a.code != 0 { // then capd's exit code is about that alone
 			report(a.env, err)

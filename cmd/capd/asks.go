@@ -7,6 +7,7 @@ import (
 
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 type asksCommand struct {
@@ -16,11 +17,13 @@ type asksCommand struct {
 }
 
 func (asksCommand) Help() string {
-	return `A guest's change of a guarded path waits here for a yes. A change is guarded because of a mount's
-patterns (capd mounts --json shows them). The call of the guest waits for two minutes, and the request
-for a day: if the guest makes the same change again within 10 minutes after a yes, it is made.
+	return `A guest's change waits here for a yes if the patterns of its mount guard the path (capd mounts --json),
+or if a rule or a hook asks. So does a read that a rule asks about, and the request of somebody who
+was invited (capd invite). The call of the guest waits for two minutes, and the request for a day: if the guest makes the same
+change again within 10 minutes after a yes, it is made.
 
-A change waits only if somebody listens: capd watch. Otherwise it is refused at once.
+A change waits only if somebody listens (capd watch), or if the configuration says approvals: wait.
+Otherwise it is refused at once.
 
 Examples:
   capd asks
@@ -38,10 +41,29 @@ func (c *asksCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return printList(e, c.JSON, all, "ID\tGUEST\tCHANGE\tWHY\tASKED\tANSWER", func(a operator.Ask) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", shortID(a.ID), a.Guest, changeOf(a.Operation, a.Path, a.To),
-			vfs.Printable(strings.Join(a.Why, "; ")), a.Asked.Local().Format(time.DateTime), answerOf(a))
-	})
+	return printList(e, c.JSON, all, "ID\tGUEST\tCHANGE\tWHY\tASKED\tANSWER", askLine)
+}
+
+// askLine is the line of a in the table of requests; capd ask shows all of it.
+func askLine(a operator.Ask) string {
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", shortID(a.ID), a.Guest, cell(askedFor(a)), cell(whyOf(a)), a.Asked.Local().Format(time.DateTime), answerOf(a))
+}
+
+// askedFor describes what a asks for. A path is a guest's words.
+func askedFor(a operator.Ask) string {
+	text := changeOf(a.Operation, a.Path, a.To)
+	if a.Root != "" {
+		text += " with " + a.Access.String()
+	}
+	return text
+}
+
+// whyOf says what asks: a rule, or with a request its reason, which is a guest's words.
+func whyOf(a operator.Ask) string {
+	if a.Words != "" {
+		return `"` + vfs.Printable(a.Words) + `"`
+	}
+	return vfs.Printable(strings.Join(a.Why, "; "))
 }
 
 // shortID is as much of an id as people type.
@@ -49,9 +71,9 @@ func shortID(id string) string { return id[:min(8, len(id))] }
 
 // changeOf describes a change. The paths are a guest's words.
 func changeOf(operation, path, to string) string {
-	text := operation + " " + vfs.Printable(path)
+	text := operation + " " + shownPath(path)
 	if to != "" {
-		text += " to " + vfs.Printable(to)
+		text += " to " + shownPath(to)
 	}
 	return text
 }
@@ -60,6 +82,8 @@ func answerOf(a operator.Ask) string {
 	switch {
 	case a.Answer == "":
 		return "waits"
+	case a.Used && a.Root != "":
+		return string(a.Answer) + ", " + a.Grant
 	case a.Used:
 		return string(a.Answer) + ", made"
 	}
@@ -67,12 +91,13 @@ func answerOf(a operator.Ask) string {
 }
 
 type askCommand struct {
-	ID      string        `arg:"" help:"The id of the request, or the first 6 digits of it or more."`
-	Answer  string        `arg:"" optional:"" default:"" enum:",once,always,deny" help:"once, always or deny. Without one the request is shown."`
-	Reason  string        `placeholder:"TEXT" help:"Why not: the guest is told. For deny."`
-	Pattern string        `placeholder:"P" help:"Approve whatever matches, such as project/.vscode/**, and not that path alone. For always."`
-	For     time.Duration `placeholder:"T" help:"How long it holds, such as 8h (default: 30 days). For always."`
-	JSON    bool          `name:"json" help:"Print the request as a JSON object."`
+	ID      string `arg:"" help:"The id of the request, or the first 6 digits of it or more."`
+	Answer  string `arg:"" optional:"" default:"" enum:",once,always,deny" help:"once, always or deny. Without one the request is shown."`
+	Reason  string `placeholder:"TEXT" help:"Why not: the guest is told. For deny."`
+	Pattern string `placeholder:"P" help:"Approve whatever matches, such as project/.vscode/**, and not that path alone. For always."`
+	Rights  rights `placeholder:"R,…" help:"Give only these rights of those that were asked for. For once and always, about a request."`
+	For     span   `placeholder:"T" help:"How long it holds, such as 8h (default: 30 days). For always."`
+	JSON    bool   `name:"json" help:"Print the request as a JSON object."`
 	stateFlag
 }
 
@@ -81,6 +106,10 @@ func (askCommand) Help() string {
 minutes. always approves that operation on that path through the grant, whatever is written, for 30
 days; capd approvals lists such approvals and ends them. deny refuses the change.
 
+A request of somebody who was invited (capd invite) is answered alike. once makes a grant that ends when no
+connection has used it for 10 minutes, always one that ends after 30 days; capd grants lists both. --rights gives less than
+was asked for.
+
 What the guest chose, the path and the text, is shown behind "> ".
 
 Examples:
@@ -88,6 +117,7 @@ Examples:
   capd ask 5f3a2b once
   capd ask 5f3a2b deny --reason 'use the branch main'
   capd ask 5f3a2b always --for 8h
+  capd ask 5f3a2b once --rights read,list
   capd ask 5f3a2b always --pattern 'project/.vscode/**'`
 }
 
@@ -107,7 +137,7 @@ func (c *askCommand) Run(e *env) error {
 		fmt.Fprint(e.stdout, described(a))
 		return nil
 	}
-	id, err := con.Decide(e, c.ID, operator.Verdict{Answer: operator.Answer(c.Answer), Reason: c.Reason, Pattern: trimPath(c.Pattern), For: c.For})
+	id, err := con.Decide(e, c.ID, operator.Verdict{Answer: operator.Answer(c.Answer), Reason: c.Reason, Pattern: trimPath(c.Pattern), For: time.Duration(c.For), Rights: membrane.Rights(c.Rights)})
 	if err != nil {
 		return err
 	}
@@ -118,18 +148,35 @@ func (c *askCommand) Run(e *env) error {
 // described shows a request. Everything that the guest chose is behind "> ".
 func described(a operator.Ask) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s (%s) asks\n", shortID(a.ID), a.Guest, a.Grant)
-	quoted(&b, changeOf(a.Operation, a.Path, a.To))
-	fmt.Fprintf(&b, "because of %s\n", vfs.Printable(strings.Join(a.Why, "; ")))
+	if a.Root != "" {
+		describeRequest(&b, a)
+	} else {
+		fmt.Fprintf(&b, "%s  %s (%s) asks\n", shortID(a.ID), a.Guest, a.Grant)
+		quoted(&b, changeOf(a.Operation, a.Path, a.To))
+		fmt.Fprintf(&b, "because of %s\n", vfs.Printable(strings.Join(a.Why, "; ")))
+	}
 	if a.Diff != "" {
 		for line := range strings.Lines(a.Diff) {
-			quoted(&b, strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(&b, "> %s\n", tabbed(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if a.Answer != "" {
 		fmt.Fprintf(&b, "answered: %s, by %s\n", answerOf(a), a.By)
 	}
 	return b.String()
+}
+
+// describeRequest shows who asks for which grant.
+func describeRequest(b *strings.Builder, a operator.Ask) {
+	fmt.Fprintf(b, "%s  %s was invited, and asks for a grant in the root %s\n", shortID(a.ID), a.Guest, a.Root)
+	quoted(b, a.Path)
+	fmt.Fprintf(b, "with the rights %s\n", a.Access)
+	for line := range strings.Lines(a.Words) {
+		quoted(b, strings.TrimSuffix(line, "\n"))
+	}
+	if a.Given != 0 {
+		fmt.Fprintf(b, "given: %s\n", a.Given)
+	}
 }
 
 // quoted writes a line of a guest's words.
@@ -172,4 +219,13 @@ func (c *approvalsCommand) Run(e *env) error {
 		}
 		return fmt.Sprintf("%d\t%s\t%s\t%s", s.ID, s.Grant, change, s.Until.Local().Format(time.DateTime))
 	})
+}
+
+// tabbed is vfs.Printable for a line of a file: tabs stay.
+func tabbed(line string) string {
+	parts := strings.Split(line, "\t")
+	for i := range parts {
+		parts[i] = vfs.Printable(parts[i])
+	}
+	return strings.Join(parts, "\t")
 }

@@ -3,16 +3,24 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"capd/client"
+	"capd/meter"
 	"capd/vfs"
 )
 
 type attenuateCommand struct {
-	ReadOnly bool   `help:"Take away the right to change anything: write, delete and move."`
-	Rights   rights `placeholder:"R,…" help:"Keep only these rights, of read, write, delete, list, move, archive, watch, metadata."`
-	Path     string `placeholder:"P" help:"Give only what is at this path."`
-	JSON     bool   `name:"json" help:"Print a JSON object."`
+	ReadOnly bool    `help:"Take away the right to change anything: write, delete and move."`
+	Rights   rights  `placeholder:"R,…" help:"Keep only these rights, of read, write, delete, list, move, archive, watch, metadata."`
+	Path     string  `placeholder:"P" help:"Give only what is at this path."`
+	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
+	Unused   span    `placeholder:"T" help:"End it when no connection has used it for this time."`
+	Uses     int64   `placeholder:"N" help:"How often the locator may be used to connect (default: any number of times)."`
+	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much may be stored through it: storedBytes=64MiB or storedNodes=1000. May be repeated."`
+	List     bool    `xor:"do" help:"List what was made of the capability, or of what is at --path, and still works."`
+	Revoke   string  `xor:"do" placeholder:"ID" help:"Take one of those back, with everything made of it."`
+	JSON     bool    `name:"json" help:"Print a JSON object; with --list an array, oldest first."`
 	capFlag
 }
 
@@ -20,15 +28,22 @@ func (attenuateCommand) Help() string {
 	return `The new locator ends with the one that it was made from, and can never do more. If it cannot be
 printed, it is revoked.
 
+--list and --revoke show and take back what was made of the same capability, by whatever program, and
+what was made of that in turn. Its ID is printed with --json and by --list.
+
 Examples:
   capd attenuate --read-only --path project/docs
   capd attenuate --rights read,list --path project
+  capd attenuate --expires 2h --uses 1 --limit storedBytes=64MiB
   CAPD_CAP=$(capd attenuate --read-only) some-agent
-  capd attenuate --read-only --json | jq -r .locator`
+  capd attenuate --read-only --json | jq -r .locator
+  capd attenuate --list
+  capd attenuate --revoke 2`
 }
 
 // attenuatedJSON is a new locator, as --json prints it.
 type attenuatedJSON struct {
+	ID       string        `json:"id"` // for --revoke
 	Path     string        `json:"path"`
 	ReadOnly bool          `json:"readOnly"` // as asked for
 	Rights   client.Rights `json:"rights"`
@@ -36,6 +51,20 @@ type attenuatedJSON struct {
 }
 
 func (c *attenuateCommand) Run(e *env) error {
+	switch {
+	case c.List:
+		return c.list(e)
+	case c.Revoke != "":
+		return c.revoke(e)
+	}
+	return c.make(e)
+}
+
+func (c *attenuateCommand) make(e *env) error {
+	terms, err := c.terms()
+	if err != nil {
+		return err
+	}
 	if err := e.stdout.open(); err != nil {
 		return err
 	}
@@ -50,18 +79,38 @@ func (c *attenuateCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	loc, r, err := conn.Share(ctx, n)
+	id, loc, r, err := conn.ShareOn(ctx, n, terms)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	return e.deliver("", r.Revoke, func() error {
 		if c.JSON {
-			return printJSON(e.stdout, attenuatedJSON{path, c.ReadOnly, has, loc})
+			return printJSON(e.stdout, attenuatedJSON{id, path, c.ReadOnly, has, loc})
 		}
 		_, err := fmt.Fprintln(e.stdout, loc)
 		return err
 	})
+}
+
+// terms reads the terms of the new locator. Only what is stored is limited: the rest is shared with whoever makes it.
+func (c *attenuateCommand) terms() (t client.ShareTerms, err error) {
+	limits, err := limitsOf(c.Limit)
+	if err != nil {
+		return t, err
+	}
+	for k, n := range limits {
+		if k != meter.StoredBytes && k != meter.StoredNodes {
+			return t, usageError{fmt.Sprintf("%s is not limited here; limit storedBytes or storedNodes", k)}
+		}
+		if n == meter.NoLimit {
+			delete(limits, k)
+		}
+	}
+	return client.ShareTerms{
+		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: c.Uses,
+		StoredBytes: limits[meter.StoredBytes], StoredNodes: limits[meter.StoredNodes],
+	}, nil
 }
 
 // narrow returns n with the rights that are to be kept, and those that it then has. If all

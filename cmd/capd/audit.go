@@ -1,26 +1,26 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"capd/database"
-	"capd/operator"
 	"capd/record"
-	"capd/vfs"
 )
 
 type auditCommand struct {
 	Show       auditShowCommand       `cmd:"" default:"withargs" help:"Print the record (default)."`
 	Verify     auditVerifyCommand     `cmd:"" help:"Check that nothing was removed from the record, or changed in it."`
-	Checkpoint auditCheckpointCommand `cmd:"" help:"Print the newest signed checkpoint, to keep elsewhere."`
+	Checkpoint auditCheckpointCommand `cmd:"" help:"Print a signed checkpoint, to keep elsewhere."`
+	Export     auditExportCommand     `cmd:"" help:"Print the record with a signed checkpoint at its end, to keep elsewhere."`
 	Key        auditKeyCommand        `cmd:"" help:"Print the public key that checks signatures of checkpoints."`
 }
 
 func (auditCommand) Help() string {
 	return `The record has every change that guests make: an intent that is on disk before the change shows, and an
-outcome. The host need not run.
+outcome. Calls that were refused, and reads, are counted. The host need not run.
 
 Examples:
   capd audit
@@ -29,11 +29,12 @@ Examples:
 }
 
 type auditShowCommand struct {
-	Guest string        `placeholder:"NAME" help:"Only what this guest or grant changed, and what was shared from it."`
-	Path  string        `placeholder:"PATH" help:"Only changes at this path of the host's tree, and below it."`
-	Since time.Duration `placeholder:"2h" help:"Only what is not older than this."`
-	Kind  []string      `placeholder:"KIND" help:"Only entries of these kinds: started, intent, outcome, settled, asked, decided, granted, shared, revoked, expired, policy. It needs --json."`
-	JSON  bool          `name:"json" help:"Print every entry as a JSON object on a line of its own."`
+	Guest  string   `placeholder:"NAME" help:"Only what this guest or grant changed, and what was shared from it."`
+	Path   string   `placeholder:"PATH" help:"Only changes at this path of the host's tree, and below it."`
+	Since  span     `placeholder:"T" help:"Only what is not older than this, such as 2h or 7d."`
+	Kind   []string `placeholder:"KIND" help:"Only entries of these kinds, such as granted or denied; a wrong one shows all that there are."`
+	Follow bool     `help:"Go on with what happens from now on, until Ctrl-C."`
+	JSON   bool     `name:"json" help:"Print every entry as a JSON object on a line of its own."`
 	stateFlag
 }
 
@@ -42,16 +43,22 @@ func (auditShowCommand) Help() string {
 killed is "settled" by the next start: "done" or "not done" if what is there tells, and "unknown" if not.
 
 --json prints intents and outcomes as they lie in the record. "of" in an outcome is the number of its intent.
+Without it --kind intent prints changes with their outcomes, and --kind outcome does the same.
+
+--follow prints changes in the order in which they end, and goes on when the host is started again. Other
+than capd watch it does not let changes wait for an approval.
 
 Examples:
   capd audit show --since 2h
+  capd audit show --since 1m --follow
+  capd audit show --kind decided --kind denied
   capd audit show --guest reviewer --json | jq -r 'select(.kind == "intent") | .path'`
 }
 
 func (c *auditShowCommand) Run(e *env) error {
 	q := record.Query{Guest: c.Guest, Path: c.Path}
 	if c.Since > 0 {
-		q.Since = time.Now().Add(-c.Since).UnixMilli()
+		q.Since = time.Now().Add(-time.Duration(c.Since)).UnixMilli()
 	}
 	for _, word := range c.Kind {
 		k, err := record.ParseKind(word)
@@ -60,17 +67,67 @@ func (c *auditShowCommand) Run(e *env) error {
 		}
 		q.Kinds = append(q.Kinds, k)
 	}
-	if len(c.Kind) > 0 && !c.JSON {
-		return vfs.Errorf(vfs.Invalid, "--kind needs --json: a line shows a change, with its intent and its outcome")
+	if !c.JSON && slices.ContainsFunc(q.Kinds, ofChange) { // its line shows all three
+		q.Kinds = append(q.Kinds, record.Intended, record.Ended, record.Settled)
 	}
 	view, err := c.view(e)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	if c.Follow {
+		q.Wait = e.nextEntries
+	}
+	switch {
+	case c.JSON:
 		return entriesJSON(e, view, q)
+	case c.Follow:
+		return followChanges(e, view, q)
 	}
 	return printChanges(e, view, q)
+}
+
+// ofChange reports whether an entry of that kind is about a change.
+func ofChange(k record.Kind) bool {
+	return k == record.Intended || k == record.Ended || k == record.Settled
+}
+
+// following is how often the record is looked at for more.
+const following = 250 * time.Millisecond
+
+// nextEntries prints what there is and waits until there may be more.
+func (e *env) nextEntries(ctx context.Context) error {
+	if err := e.stdout.Flush(); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(following):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// followChanges prints a line for each change when it has ended.
+func followChanges(e *env, view *database.View, q record.Query) error {
+	p := newPainter(e.stdout)
+	begun := map[int64]record.Numbered{}
+	for one, err := range record.Entries(e, view, q) {
+		if err != nil {
+			return err
+		}
+		switch one.Kind {
+		case record.Ended, record.Settled:
+			if change, ok := begun[one.Of]; ok {
+				fmt.Fprintln(e.stdout, changeLine(p, change, outcome(p, one.Entry)))
+			}
+			delete(begun, one.Of)
+		case record.Intended:
+			begun[one.Number] = one
+		default:
+			fmt.Fprintln(e.stdout, changeLine(p, one, one.Kind.String()))
+		}
+	}
+	return nil
 }
 
 // view opens the state to read it. It is closed with e.
@@ -87,8 +144,7 @@ func (f stateFlag) view(e *env) (*database.View, error) {
 }
 
 func entriesJSON(e *env, view *database.View, q record.Query) error {
-	enc := json.NewEncoder(e.stdout)
-	enc.SetEscapeHTML(false)
+	enc := newEncoder(e.stdout)
 	for one, err := range record.Entries(e, view, q) {
 		if err == nil {
 			err = enc.Encode(one)
@@ -137,47 +193,4 @@ func printChanges(e *env, view *database.View, q record.Query) error {
 	}
 	print(true)
 	return nil
-}
-
-// outcome says how a change ended.
-func outcome(p painter, e record.Entry) string {
-	how := string(e.Result)
-	if e.Code != "" {
-		how = string(e.Code)
-	}
-	if e.Kind == record.Settled {
-		how = "settled: " + how
-	}
-	if e.Result == record.Done {
-		return p.good(how)
-	}
-	return p.bad(how)
-}
-
-func changeLine(p painter, e record.Numbered, how string) string {
-	at := time.UnixMilli(e.At).Local().Format(time.DateTime)
-	if e.Kind == record.Started {
-		return p.faint(fmt.Sprintf("%s  c%d  host  started", at, e.Number))
-	}
-	if e.Kind == record.Ruled {
-		return p.faint(fmt.Sprintf("%s  c%d  host  policy  %s", at, e.Number, vfs.Printable(e.Policy)))
-	}
-	where := vfs.Printable(string(e.Path))
-	if where == "" {
-		where = operator.Place("")
-	}
-	if e.Kind != record.Intended && len(e.Grants) > 0 {
-		return p.faint(fmt.Sprintf("%s  c%d  %s  %s  %s", at, e.Number, e.Grants[0].Name, e.Kind, where))
-	}
-	who := "host"
-	if len(e.Grants) > 0 {
-		who = e.Grants[0].Name
-	}
-	if how == "" {
-		how = p.faint("under way")
-	}
-	if e.To != "" {
-		where += " -> " + vfs.Printable(string(e.To))
-	}
-	return fmt.Sprintf("%s  c%d  %s  %s  %s  %s", at, e.Number, who, e.Op, how, where)
 }

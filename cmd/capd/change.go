@@ -92,7 +92,9 @@ func (c *putCommand) Run(e *env) error {
 		if path == "" {
 			return usageError{"put where? name a path"}
 		}
-		v, err = n.Put(e, path, in, cond)
+		if v, err = n.Put(e, path, in, cond); cond.Is.IsZero() {
+			err = belowMissing(path, err)
+		}
 	case *client.File:
 		if path != "" {
 			return vfs.At(path, vfs.Errorf(vfs.NotDir, "this capability is a file; leave the path out"))
@@ -137,7 +139,7 @@ func (c *appendCommand) Run(e *env) error {
 		return usageError{"append to what? name a path"}
 	case dir:
 		if f, err = openOrCreate(e, d, path); err != nil {
-			return err
+			return belowMissing(path, err)
 		}
 	}
 	b := make([]byte, wire.MaxChunk)
@@ -207,7 +209,7 @@ func (c *mkdirCommand) Run(e *env) error {
 	path := trimPath(c.Path)
 	if !c.Parents {
 		_, err := d.CreateDir(e, path)
-		return err
+		return belowMissing(path, err)
 	}
 	names, err := vfs.SplitPath(path)
 	if err != nil {

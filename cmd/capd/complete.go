@@ -35,7 +35,7 @@ var valueKinds = map[string]string{
 	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "append path": "path", "stat path": "path",
 	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "attenuate path": "path", "glob pattern": "path",
 
-	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "ask id": "ask", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root",
+	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "ask id": "ask", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root", "invites revoke": "invite",
 	"unmount path": "mount", "diff path": "mount", "apply paths": "mount", "revert paths": "mount", "commit path": "mount", "snapshot path": "mount",
 	"run command": "files", "help method": "command", "man command": "command",
 }
@@ -216,6 +216,8 @@ func (w *wanted) value(v *kong.Value, word string) []string {
 		return matching(w.guests(), word)
 	case "ask":
 		return matching(w.asks(), word)
+	case "invite":
+		return matching(w.invites(), word)
 	case "limit":
 		return matching(limitWords(), word)
 	case "mount":
@@ -260,6 +262,21 @@ func (w *wanted) given(flag, variable string) string {
 		return given
 	}
 	return os.Getenv(variable)
+}
+
+// invites returns the invitations that are live, with who was invited.
+func (w *wanted) invites() (all []string) {
+	con, err := w.state().console(w.e)
+	if err != nil {
+		return nil
+	}
+	invites, _ := con.Invites(w.e)
+	for _, i := range invites {
+		if i.State == operator.Active {
+			all = append(all, i.ID+"\t"+i.Subject.Name())
+		}
+	}
+	return all
 }
 
 // asks returns the requests that wait for an approval.

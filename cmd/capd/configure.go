@@ -36,8 +36,16 @@ func (c *configCheckCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s\n", vfs.Printable(c.File), count(len(s.Mounts), "mount"), count(len(guests), "guest"))
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s%s\n", vfs.Printable(c.File), count(len(s.Mounts), "mount"), count(len(guests), "guest"), invitations(s))
 	return err
+}
+
+// invitations counts those in the configuration of s, if there are any.
+func invitations(s *server.Server) string {
+	if len(s.Invitations) == 0 {
+		return ""
+	}
+	return ", " + count(len(s.Invitations), "invitation")
 }
 
 type configSchemaCommand struct{}

@@ -8,6 +8,7 @@ import (
 
 	"capd/client"
 	"capd/state"
+	"capd/vfs"
 )
 
 // input is standard input. Its reads end when the command is interrupted or the
@@ -50,7 +51,7 @@ func (i *input) Read(p []byte) (int, error) {
 		case got := <-i.got:
 			i.rest, i.err = got.b, got.err
 			if i.err != nil && i.err != io.EOF {
-				i.err = localError{"standard input cannot be read: " + state.Reason(i.err).Error()}
+				i.err = unreadable("standard input", i.err)
 			}
 		case <-i.ctx.Done():
 			i.err = i.ctx.Err()
@@ -64,4 +65,9 @@ func (i *input) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return 0, i.err
+}
+
+// unreadable is the error for a file of the user's, or another input, that cannot be read because of err.
+func unreadable(name string, err error) error {
+	return localError{vfs.Printable(name) + " cannot be read: " + state.Reason(err).Error()}
 }

@@ -61,7 +61,8 @@ type limitCommand struct {
 func (limitCommand) Help() string {
 	return `It takes effect at once, also on open connections. What is held beyond a new limit stays until it is
 released; until then the guest gets no more of it. A kind that is not named keeps its limit. capd status
---guests shows the limits and how much of each is used; docs/limits.md explains each kind.
+--guests shows the limits and how much of each is used; docs/limits.md explains each kind. For a guest of
+serve --config, the limits in the file hold again when the host reads it again.
 
 The kinds, with their defaults:
 

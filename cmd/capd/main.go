@@ -40,6 +40,9 @@ const (
 type commands struct {
 	Serve       serveCommand       `cmd:"" group:"host" help:"Serve a directory until interrupted."`
 	Grant       grantCommand       `cmd:"" group:"host" help:"Give a guest a capability and print its locator."`
+	Invite      inviteCommand      `cmd:"" group:"host" help:"Let somebody ask for capabilities, and print a locator for that."`
+	Invites     invitesCommand     `cmd:"" group:"host" help:"List who may ask for capabilities, or end that."`
+	Explain     explainCommand     `cmd:"" group:"host" help:"Say whether a guest may do something, and what decides."`
 	Roots       rootsCommand       `cmd:"" group:"host" help:"List the roots: what the mounts are for."`
 	Policy      policyCommand      `cmd:"" group:"host" help:"Show the rules for guests, set them, or show what they were."`
 	Grants      grantsCommand      `cmd:"" group:"host" help:"List the grants."`
@@ -50,6 +53,7 @@ type commands struct {
 	Asks        asksCommand        `cmd:"" group:"host" help:"List the changes that wait for an approval."`
 	Ask         askCommand         `cmd:"" group:"host" help:"Show a change that waits for an approval, or decide about it."`
 	Approvals   approvalsCommand   `cmd:"" group:"host" help:"List what is approved for always, or end it."`
+	Hooks       hooksCommand       `cmd:"" group:"host" help:"Show the hooks: what is asked before changes or told after them; or remove one."`
 	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of its limits."`
 	State       stateCommand       `cmd:"" group:"host" help:"Check, copy or print what the host keeps."`
 	Audit       auditCommand       `cmd:"" group:"host" help:"Show who changed what, and check that the record of it is whole."`
@@ -63,6 +67,7 @@ type commands struct {
 	Commit    commitCommand    `cmd:"" group:"tree" help:"Commit the changes in a git mount."`
 	Snapshot  snapshotCommand  `cmd:"" group:"tree" help:"Store a tree by its content, and print its digest."`
 	Kept      keptCommand      `cmd:"" group:"tree" help:"List changes that are kept for the next start."`
+	Scratch   scratchCommand   `cmd:"" group:"tree" help:"Show and remove what agents keep for themselves."`
 	Snapshots snapshotsCommand `cmd:"" group:"tree" help:"List snapshots, forget one, clean the store."`
 
 	Run runCommand `cmd:"" group:"run" help:"Run a program on a tree, confined, and sync back what it changes."`
@@ -78,6 +83,7 @@ type commands struct {
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
 	Help      helpCommand      `cmd:"" group:"guest" help:"Show the help of the capability."`
+	Request   requestCommand   `cmd:"" group:"guest" help:"Ask for a capability with an invitation, wait, and print its locator."`
 	Attenuate attenuateCommand `cmd:"" group:"guest" help:"Make a narrower capability and print its locator."`
 
 	Config     configCommand     `cmd:"" group:"learn" help:"Check a configuration, or print its schema."`
@@ -96,10 +102,11 @@ type env struct {
 	stdout *output
 	stderr io.Writer
 	opened []io.Closer // connections, to close when the command has ended
+	hangup *hangup     // may be nil
 }
 
 func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env {
-	return &env{ctx, stdin, newOutput(stdout), stderr, nil}
+	return &env{ctx, stdin, newOutput(stdout), stderr, nil, nil}
 }
 
 // close closes what the command has opened.
@@ -125,10 +132,18 @@ func main() {
 	// If the reader of an output has gone, the writer gets an error, so that what it
 	// could not deliver is taken back.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
-	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	hangup := newHangup(stop)
+	context.AfterFunc(ctx, func() { // a second signal ends the program as usual
+		stop()
+		hangup.stop()
+	})
 	code := make(chan int)
-	go func() { code <- run(newEnv(ctx, os.Stdin, os.Stdout, os.Stderr), os.Args[1:]) }()
+	go func() {
+		e := newEnv(ctx, os.Stdin, os.Stdout, os.Stderr)
+		e.hangup = hangup
+		code <- run(e, os.Args[1:])
+	}()
 	ended := <-code
 	stop()
 	os.Exit(ended)

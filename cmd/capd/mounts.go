@@ -75,7 +75,7 @@ type mountCommand struct {
 	ReadOnly bool        `help:"Every change answers readOnly."`
 	NoLinks  bool        `help:"Refuse links instead of following those that stay within."`
 	Deny     []string    `sep:"none" placeholder:"PATTERN" help:"Withhold paths that match, instead of the usual list; may be repeated; one empty pattern for none."`
-	Ask      []string    `sep:"none" placeholder:"PATTERN" help:"Let paths that match be read but not changed, instead of the usual list; likewise."`
+	Ask      []string    `sep:"none" placeholder:"PATTERN" help:"Have an approval asked for before paths that match are changed, instead of the usual list; likewise."`
 	Bytes    config.Size `placeholder:"SIZE" help:"How much the mount may grow, such as 64MiB."`
 	Nodes    int64       `placeholder:"N" help:"How many files, directories and links may be added."`
 	stateFlag

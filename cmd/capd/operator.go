@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"capd/client/console"
-	"capd/locator"
 	"capd/operator"
-	"capd/state"
 	"capd/vfs"
 	"capd/vfs/membrane"
 )
@@ -37,6 +34,7 @@ type grantCommand struct {
 	ReadOnly bool    `help:"Give it for reading only: without the rights write, delete and move."`
 	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata (default: all, or what is usual in the root)."`
 	Beyond   bool    `name:"beyond-default" help:"Give what is asked for even where the defaults of a root do not."`
+	Scratch  size    `placeholder:"SIZE" help:"Give it a directory beside the workspace, in which it may keep this much for itself, such as 1GiB; see capd scratch."`
 	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
 	Unused   span    `placeholder:"T" help:"End it when no connection has used it for this time."`
 	Uses     int64   `placeholder:"N" help:"How often its locator may be used to connect (default: any number of times)."`
@@ -66,6 +64,7 @@ Examples:
   capd grant visitor --read-only --expires 2h --uses 1
   capd grant person:ada --path project
   capd grant extension:lint --root plugins
+  capd grant builder --root project --scratch 1GiB
   capd grant builder --limit storedBytes=1GiB --limit connections=4
   capd grant reviewer --via tls
   capd grant reviewer --json | jq -r '.locators[0].locator'
@@ -84,7 +83,7 @@ func (c *grantCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	unix, ways, err := c.ways()
+	unix, ways, err := waysOf(c.stateFlag, c.Via)
 	if err != nil {
 		return err
 	}
@@ -92,7 +91,7 @@ func (c *grantCommand) Run(e *env) error {
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
 	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{
-		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), BeyondDefault: c.Beyond, Limits: limits,
+		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), BeyondDefault: c.Beyond, Scratch: int64(c.Scratch), Limits: limits,
 		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: c.Uses,
 	})
 	if err != nil {
@@ -100,68 +99,15 @@ func (c *grantCommand) Run(e *env) error {
 	}
 	defer ctl.Close()
 	return e.deliver(g.ID, ctl.Revoke, func() error {
-		loc, err := locator.Parse(text)
+		all, err := located(text, unix, ways)
 		if err != nil {
 			return err
 		}
-		return c.print(e, g, located(loc, unix, ways))
-	})
-}
-
-// locatedJSON is a locator as --json prints it.
-type locatedJSON struct {
-	Via     string `json:"via"`
-	Locator string `json:"locator"`
-}
-
-// located returns a grant's locators, one for each way.
-func located(loc locator.Locator, unix bool, ways []state.Way) (all []locatedJSON) {
-	if unix {
-		all = append(all, locatedJSON{"unix", loc.String()})
-	}
-	for _, w := range ways {
-		all = append(all, locatedJSON{w.String(), w.Locator(loc.Secret).String()})
-	}
-	return all
-}
-
-func (c *grantCommand) print(e *env, g operator.Grant, all []locatedJSON) error {
-	if c.JSON {
-		return printJSON(e.stdout, struct {
+		return printLocated(e, c.JSON, all, struct {
 			operator.Grant
 			Locators []locatedJSON `json:"locators"`
 		}{g, all})
-	}
-	for _, l := range all {
-		fmt.Fprintln(e.stdout, l.Locator)
-	}
-	return nil
-}
-
-// ways returns the ways of the running host that --via names.
-func (c *grantCommand) ways() (unix bool, ways []state.Way, err error) {
-	if c.Via == "unix" {
-		return true, nil, nil
-	}
-	st, err := c.open()
-	if err != nil {
-		return false, nil, err
-	}
-	all, err := st.Ways()
-	if err != nil || c.Via == "all" {
-		return true, all, err
-	}
-	have := []string{"unix"}
-	for _, w := range all {
-		if c.Via == "tls" || c.Via == w.String() {
-			ways = append(ways, w)
-		}
-		have = append(have, w.String())
-	}
-	if len(ways) == 0 {
-		return false, nil, vfs.Errorf(vfs.NotFound, "the host does not listen in this way; it listens at %s (see capd serve --listen)", strings.Join(have, ", "))
-	}
-	return false, ways, nil
+	})
 }
 
 type grantsCommand struct {
@@ -172,7 +118,9 @@ type grantsCommand struct {
 
 func (grantsCommand) Help() string {
 	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and ends with its parent.
-Revoked and expired grants are shown only with --all.
+Revoked and expired grants are shown only with --all. ROOT is the root that a grant is in, and SOURCE who gave it: operator
+(capd grant), serve, config, approval (of a request), or what an invitation gave without asking (manifest, conversation,
+core).
 
 Examples:
   capd grants
@@ -192,9 +140,9 @@ func (c *grantsCommand) Run(e *env) error {
 	if !c.All {
 		gs = slices.DeleteFunc(gs, func(g operator.Grant) bool { return g.State == operator.Revoked || g.State == operator.Expired })
 	}
-	return printList(e, c.JSON, gs, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT", func(g operator.Grant) string {
-		path := cmp.Or(vfs.Printable(g.Path), "(everything)")
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, mayDo(g), stateOf(g), g.Parent)
+	return printList(e, c.JSON, gs, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT\tROOT\tSOURCE", func(g operator.Grant) string {
+		path := cmp.Or(shownPath(g.Path), "(everything)")
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, mayDo(g), stateOf(g), g.Parent, g.Root, g.Source)
 	})
 }
 
@@ -212,10 +160,26 @@ func printList[T any](e *env, asJSON bool, all []T, head string, line func(T) st
 }
 
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := newEncoder(w)
 	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// newEncoder returns an encoder of JSON that is safe on a terminal.
+func newEncoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(printable{w})
+	enc.SetEscapeHTML(false)
+	return enc
+}
+
+// printable writes JSON, a whole value with each call, as [vfs.PrintableJSON] has it.
+type printable struct{ w io.Writer }
+
+func (p printable) Write(text []byte) (int, error) {
+	if _, err := p.w.Write(vfs.PrintableJSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 type revokeCommand struct {
@@ -225,7 +189,8 @@ type revokeCommand struct {
 
 func (revokeCommand) Help() string {
 	return `Everything that was derived from the grants is revoked with them, at once. After the command has
-succeeded, nothing changes through them any more.
+succeeded, nothing changes through them any more. The invitations of the guest end too (capd invite), and are
+counted with the grants.
 
 Examples:
   capd revoke reviewer

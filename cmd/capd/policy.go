@@ -12,7 +12,6 @@ import (
 
 	"capd/config"
 	"capd/operator"
-	"capd/state"
 	"capd/vfs"
 )
 
@@ -80,14 +79,14 @@ func orAll(s, all string) string { return cmp.Or(vfs.Printable(s), all) }
 func shownPatterns(r operator.Rule) string {
 	text := strings.Join(r.Patterns, " ")
 	for _, more := range []struct{ name, value string }{
-		{"except", strings.Join(r.Except, " ")}, {"symlinks", r.Symlinks}, {"hardlinks", r.Hardlinks},
+		{"except", strings.Join(r.Except, " ")}, {"symlinks", r.Symlinks}, {"hardlinks", r.Hardlinks}, {"audit", r.Audit},
 	} {
 		if more.value != "" {
 			text += "; " + more.name + " " + more.value
 		}
 	}
 	if r.MaxFileBytes > 0 {
-		text += fmt.Sprintf("; at most %d bytes", r.MaxFileBytes)
+		text += "; files of at most " + exact(r.MaxFileBytes, true)
 	}
 	return vfs.Printable(text)
 }
@@ -143,14 +142,14 @@ func (c *policySetCommand) read(e *env) ([]byte, error) {
 	} else {
 		f, err := os.Open(c.File)
 		if err != nil {
-			return nil, localError{vfs.Printable(c.File) + " cannot be read: " + state.Reason(err).Error()}
+			return nil, unreadable(c.File, err)
 		}
 		defer f.Close()
 		in = f
 	}
 	text, err := io.ReadAll(io.LimitReader(in, config.MaxFile+1))
 	if err != nil {
-		return nil, localError{vfs.Printable(c.File) + " cannot be read: " + state.Reason(err).Error()}
+		return nil, unreadable(c.File, err)
 	}
 	return text, nil
 }

@@ -85,3 +85,12 @@ func (p *progress) count(entries, bytes int64) {
 		fmt.Fprintf(p.show, "\r%d %s, %s ", entries, p.verb, config.Size(bytes))
 	}
 }
+
+// waiting says on a terminal what the program waits for, if that takes longer than a moment, until done is called.
+func (e *env) waiting(what string) (done func()) {
+	if !isTerminal(e.stderr) {
+		return func() {}
+	}
+	said := time.AfterFunc(time.Second, func() { fmt.Fprintln(e.stderr, "capd: waiting "+what) })
+	return func() { said.Stop() }
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -31,7 +32,18 @@ func (c *rootsCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return printList(e, c.JSON, all, "ID\tKIND\tPATH\tNAME\tLABELS", func(r operator.Root) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.ID, r.Kind, operator.Place(r.Path), vfs.Printable(r.Name), vfs.Printable(strings.Join(r.Labels, ", ")))
+	return printList(e, c.JSON, all, "ID\tKIND\tACCESS\tPATH\tNAME\tLABELS", func(r operator.Root) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", r.ID, r.Kind, accessOf(r), operator.Place(r.Path), vfs.Printable(r.Name), vfs.Printable(strings.Join(r.Labels, ", ")))
 	})
+}
+
+// accessOf says how guests reach a workspace, and who works in one draft: "ro, agent".
+func accessOf(r operator.Root) string {
+	switch {
+	case r.Drafted():
+		return r.Access + ", " + cmp.Or(r.Scope, operator.AgentScope)
+	case r.Kind == operator.Workspace:
+		return operator.AccessRW
+	}
+	return ""
 }

@@ -32,6 +32,7 @@ type runCommand struct {
 	Network  bool     `help:"Let it use the network."`
 	Exclude  []string `sep:"none" placeholder:"PATTERN" help:"Neither copy nor sync back paths that match; may be repeated."`
 	Cache    []string `sep:"none" placeholder:"DIR" help:"A directory in its home, such as ~/.cache, that the next run on this tree finds again; may be repeated."`
+	Guarded  bool     `help:"Let it change .git, .vscode and their like too, where the host would ask about that; needs --cap."`
 	Apply    bool     `xor:"apply" help:"Sync back its changes even if it fails or is stopped."`
 	NoApply  bool     `xor:"apply" help:"Show its changes, and drop them."`
 
@@ -58,12 +59,18 @@ below unsynced, until you remove it, and the exit code is 1. If a program fails 
 (Ctrl-C, --time, --memory, --disk), nothing is synced without --apply: its changes are shown, and
 kept in the same place.
 
+What needs an approval at the host of --cap is synced after the rest, each path by itself, and waits for
+one; run names it. Without an approval it stays behind.
+
 Only the executable bit of a mode comes back: a file that the program makes private gets the mode of
 your own umask. If the program makes keys, run capd with umask 077.
 
 Without --cap the tree is the current directory, served as by capd serve, to this one program.
 Secrets are left out. .git and other files that make programs run something can be read but not
-changed. The exit code is the program's. This works only on Linux, and needs bubblewrap.
+changed. No grant is taken then: the rules, approvals, hooks and record of a running host are not for
+this run. If a host serves the directory, run says so.
+
+The exit code is the program's. This works only on Linux, and needs bubblewrap.
 
 --cache keeps a directory of the program's home, in the state directory, for later runs on the same
 tree; ~/.cache has the caches of Go, npm, pip and cargo. It is never your own cache. A program that
@@ -73,7 +80,8 @@ Examples:
   capd run -- make test
   capd run --cache ~/.cache --bind "$(go env GOMODCACHE)" -- go build ./...
   capd run --exclude '**/node_modules' --no-apply -- sh -c 'npx prettier -w .'
-  capd run --cap @agent.cap --path project --read-only docs -- ./agent`
+  capd run --cap @agent.cap --path project --read-only docs -- ./agent
+  capd run --cap @agent.cap --guarded -- git commit -am "Fix the build"`
 }
 
 func (c *runCommand) Run(e *env) (err error) {
@@ -106,6 +114,9 @@ func (c *runCommand) Run(e *env) (err error) {
 
 // check checks --bind and --env. It makes the paths of --bind absolute.
 func (c *runCommand) check() error {
+	if c.Guarded && c.Cap == "" {
+		return usageError{"--guarded needs --cap: without a host nobody can be asked"}
+	}
 	for i, path := range c.Bind {
 		abs, err := filepath.Abs(path)
 		if err == nil {
@@ -128,8 +139,9 @@ func (c *runCommand) check() error {
 type source struct {
 	fs    *server.FS
 	dir   vfs.Dir
-	name  string // the name for settling
-	tree  string // identifies the tree for its caches
+	guest *client.Dir // dir, if it is a guest's
+	name  string      // the name for settling
+	tree  string      // identifies the tree for its caches
 	ctx   context.Context
 	close func()
 }
@@ -153,7 +165,7 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(e)
-	s := &source{fs: w, dir: d, name: c.capName(), tree: c.capName() + "/" + trimPath(c.Path), ctx: ctx, close: func() {
+	s := &source{fs: w, dir: d, guest: d, name: c.capName(), tree: c.capName() + "/" + trimPath(c.Path), ctx: ctx, close: func() {
 		cancel(nil)
 		w.Close()
 	}}
@@ -163,6 +175,7 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 		if err == nil {
 			s.dir, err = vfs.AsDir(n)
 			err = vfs.At(path, err)
+			s.guest, _ = s.dir.(*client.Dir)
 		}
 		if err != nil {
 			s.close()
@@ -197,34 +210,6 @@ func watch(ctx context.Context, d *client.Dir, cancel context.CancelCauseFunc) {
 	}
 }
 
-// here serves the directory in which capd run was called, to this process only.
-func (c *runCommand) here(e *env, st state.Dir) (*source, error) {
-	one := &server.Server{State: string(st)}
-	if err := usual(one, ".", false); err != nil {
-		return nil, err
-	}
-	one.Mounts = one.Mounts[:1]
-	if err := one.Check(); err != nil {
-		return nil, err
-	}
-	w, err := server.OpenFS(e, st, server.FSOptions{Logf: e.logf})
-	if err != nil {
-		return nil, err
-	}
-	s := &source{fs: w, ctx: e, close: func() { w.Close() }}
-	if err = w.Mount(e, projectAt, one.Mounts[0].URL, server.Attenuation{}); err == nil {
-		at := strings.TrimSuffix(vfs.Join(projectAt, trimPath(c.Path)), "/")
-		s.name = w.Target(at)
-		s.tree = s.name
-		s.dir, err = w.Dir(e, at)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
-
 // in materializes the tree, runs the program, and shows and syncs its changes.
 func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	fixed, err := c.fixed(from)
@@ -252,8 +237,8 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	}
 	if c.Cap != "" {
 		e.logf("capd: on the tree of the locator, and not on the directory that you are in")
-	} else if os.Getenv("CAPD_CAP") != "" {
-		e.logf("capd: on the directory that you are in; for the tree of $CAPD_CAP say --cap \"$CAPD_CAP\"")
+	} else {
+		c.tellHere(e)
 	}
 	caches, release, err := c.caches(e, st, from)
 	if err != nil {
@@ -302,6 +287,9 @@ func (c *runCommand) fixed(from *source) ([]string, error) {
 			return nil, vfs.At(path, err)
 		}
 		all = append(all, path)
+	}
+	if c.Guarded {
+		return all, nil
 	}
 	for _, name := range []string{".git", ".claude", ".cursor", ".vscode", ".mcp.json", ".envrc"} {
 		i, err := vfs.StatAt(from.ctx, from.dir, name, false)

@@ -11,6 +11,7 @@ import (
 
 	"capd/host"
 	"capd/operator"
+	"capd/otlp"
 	"capd/server"
 	"capd/vfs"
 )
@@ -23,6 +24,7 @@ type serveCommand struct {
 	Listen    []server.Address  `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any free port, an empty HOST every address. May be repeated."`
 	Advertise server.Advertised `placeholder:"HOST[:PORT]" help:"The host that locators name when the address is every address (default: this machine's name)."`
 	JSON      bool              `name:"json" help:"Print a JSON object instead of text: what is served, to whom, and where."`
+	metricsFlags
 	socketFlags
 	stateFlag
 }
@@ -31,7 +33,8 @@ func (serveCommand) Help() string {
 	return `The directory appears at project/. If it is in a git repository, its last commit appears at
 ref/HEAD/. A scratch space in memory is at tmp/. Places where programs keep secrets (.ssh, .env,
 *.pem and the like) are withheld. Files that make other programs run something (.git, .vscode and
-the like) can be read but not written. capd mount adds more at any time.
+the like) can be read; a change of one waits for your approval (capd watch). capd mount adds more at
+any time.
 
 Guests on this machine connect to a Unix socket that only your own user can reach. --socket-group
 and --socket-mode let other users in; the socket is then in a directory of its own. With --listen,
@@ -42,22 +45,35 @@ Grants are kept in the state directory, too. A locator that was printed once wor
 runs, until it is revoked, so a second start prints none. A locator of one directory does not lead to
 another that is served in its place.
 
+With --config, SIGHUP makes the host what the file says by then. A mistake in it is logged, and then
+nothing changes. Without --config, SIGHUP ends the host.
+
 Examples:
   capd serve .                   serve this directory
   capd serve --read-only ~/src   serve another, for reading
   capd serve --config capd.yaml  serve several, to several guests
   capd serve . --state /tmp/s    keep the sockets elsewhere
   capd serve . --socket-group agents
-  capd serve . --json            for a program: the first line is all that is printed
+  capd serve . --json            for a program: a line now, and one after each reload
   capd serve . --listen tls:localhost:7000
+  capd serve . --metrics 127.0.0.1:9100 --metrics-token ~/.capd-metrics
   capd serve . --listen tls::7000 --advertise files.example.org`
 }
 
 func (c *serveCommand) Run(e *env) (err error) {
+	var reload <-chan struct{}
+	if c.Config != "" {
+		reload = e.hangup.tells()
+	}
 	s, guests, err := c.server(e)
 	if err != nil {
 		return err
 	}
+	measured, err := c.metricsFlags.listen()
+	if err != nil {
+		return err
+	}
+	defer measured.close()
 	if err := s.Start(e); err != nil {
 		return c.inFlags(err)
 	}
@@ -69,6 +85,13 @@ func (c *serveCommand) Run(e *env) (err error) {
 			notes = append([]string{note}, notes...)
 		}
 	}
+	notes = append(notes, measured.serve(s)...)
+	if s.Unrecorded {
+		notes = append(notes, "what guests change is not recorded: the configuration says record: off")
+	}
+	for _, i := range s.Invitations {
+		notes = append(notes, fmt.Sprintf("%s may ask for grants: its invitation is in %s", operator.Quote(i.Subject), vfs.Printable(i.LocatorFile)))
+	}
 	if err := c.begin(e, s, guests, notes); err != nil {
 		return errors.Join(err, s.Close())
 	}
@@ -78,6 +101,7 @@ func (c *serveCommand) Run(e *env) (err error) {
 		e.logf(ending)
 		cancel()
 	})
+	go c.reloads(e, s, reload)
 	return s.Serve(ctx)
 }
 
@@ -98,17 +122,26 @@ func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, no
 		return err
 	}
 	e.stdout.told = "; the host ends, and takes back what it has just granted"
-	if err := e.stdout.Flush(); err != nil {
-		for _, g := range all {
-			if g.Locator != "" { // nobody has it
-				_, revoked := s.Revoke(g.ID)
-				err = errors.Join(err, revoked)
-			}
-		}
+	if err := deliver(e, s, all); err != nil {
 		return err
 	}
 	e.stdout.told = ""
 	return nil
+}
+
+// deliver makes sure that what was printed has arrived. Otherwise it takes back the grants whose locators were in it.
+func deliver(e *env, s *server.Server, all []*server.Granted) error {
+	err := e.stdout.Flush()
+	if err == nil {
+		return nil
+	}
+	for _, g := range all {
+		if g.Locator != "" { // nobody has it
+			_, revoked := s.Revoke(g.ID)
+			err = errors.Join(err, revoked)
+		}
+	}
+	return err
 }
 
 // grants returns the guests' grants. Those of an earlier start have no locators.
@@ -130,7 +163,7 @@ func (c *serveCommand) grants(e *env, s *server.Server, guests []server.Guest) (
 // server returns the host that the options describe, and the guests to grant
 // to.
 func (c *serveCommand) server(e *env) (*server.Server, []server.Guest, error) {
-	s := &server.Server{State: c.State, Listen: c.Listen, Advertise: c.Advertise, Logf: e.logf,
+	s := &server.Server{Forward: otlp.Open, State: c.State, Listen: c.Listen, Advertise: c.Advertise, Logf: e.logf,
 		Socket: server.Socket{Group: c.SocketGroup, Mode: c.SocketMode, Dir: c.SocketDir}}
 	if c.Config == "" {
 		return s, []server.Guest{{Name: firstGuest}}, usual(s, cmp.Or(c.Dir, "."), c.ReadOnly)
@@ -173,15 +206,26 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 		fmt.Fprintln(e.stdout, "\nNobody has a grant yet: see capd grant --help")
 	}
 	for _, g := range all {
-		if g.File != "" {
-			fmt.Fprintf(e.stdout, "\nThe locator of %q is in %s\n", g.Guest, vfs.Printable(g.File))
-			continue
-		}
-		if g.Locator == "" {
-			fmt.Fprintf(e.stdout, "\n%q has its locator since %s. For another: %s grant %s%s%s\n", g.Guest, g.Since.Format("2 January 2006 15:04"),
-				self(), operator.Quote(g.Guest), pathFlag(g.Path), c.how())
-			continue
-		}
+		c.greetGuest(e, g)
+	}
+	if c.Config == "" && len(all) > 0 && all[0].Locator != "" {
+		c.hints(e, all[0].Locator)
+	}
+	fmt.Fprint(e.stdout, "\nCtrl-C ends the host. Locators work again when it runs again.\n")
+}
+
+// greetGuest prints how a guest gets its locator.
+func (c *serveCommand) greetGuest(e *env, g *server.Granted) {
+	out := newPainter(e.stdout)
+	switch {
+	case g.State == operator.Revoked || g.State == operator.Expired:
+		fmt.Fprintf(e.stdout, "\nThe grant of %q was %s. For another: %s grant %s%s%s\n", g.Guest, ended(g.State), self(), operator.Quote(g.Guest), pathFlag(g.Path), c.how())
+	case g.File != "":
+		fmt.Fprintf(e.stdout, "\nThe locator of %q is in %s\n", g.Guest, vfs.Printable(g.File))
+	case g.Locator == "":
+		fmt.Fprintf(e.stdout, "\n%q has its locator since %s. For another: %s grant %s%s%s\n", g.Guest, g.Since.Format("2 January 2006 15:04"),
+			self(), operator.Quote(g.Guest), pathFlag(g.Path), c.how())
+	default:
 		fmt.Fprintf(e.stdout, "\nA locator for the guest called %q. Whoever has it has the capability:\n\n%s\n", g.Guest, out.secret(g.Locator))
 		if len(g.TLS) > 0 {
 			fmt.Fprint(e.stdout, "\nThe same for a guest elsewhere, over TLS:\n")
@@ -190,10 +234,14 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 			fmt.Fprintf(e.stdout, "\n%s\n", out.secret(loc))
 		}
 	}
-	if c.Config == "" && len(all) > 0 && all[0].Locator != "" {
-		c.hints(e, all[0].Locator)
+}
+
+// ended says what has become of a grant.
+func ended(s operator.State) string {
+	if s == operator.Expired {
+		return "for a time that is over"
 	}
-	fmt.Fprint(e.stdout, "\nCtrl-C ends the host. Locators work again when it runs again.\n")
+	return "taken back"
 }
 
 func pathFlag(path string) string {

@@ -2,30 +2,42 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"capd/config"
 	"capd/operator"
+	"capd/vfs"
 )
 
 // span is a flag with a length of time above 0: 90s, 2h30m, 7d.
 type span time.Duration
 
-// UnmarshalText reads what time.ParseDuration reads, and a number of days.
+// UnmarshalText is [config.ParseSpan].
 func (s *span) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	if days, ok := strings.CutSuffix(string(text), "d"); err != nil && ok {
-		var n int
-		if n, err = strconv.Atoi(days); err == nil && n <= 36500 {
-			d = time.Duration(n) * 24 * time.Hour
-		}
-	}
-	if err != nil || d <= 0 {
-		return usageError{fmt.Sprintf("%q is no time; write 90s, 2h30m or 7d", text)}
+	d, err := config.ParseSpan(string(text))
+	if err != nil {
+		return usageError{vfs.Message(err)}
 	}
 	*s = span(d)
 	return nil
+}
+
+// lasting returns a length of time of ms milliseconds as a span reads it, such as 10m or 7d.
+func lasting(ms int64) string {
+	const day = 24 * time.Hour
+	d := time.Duration(ms) * time.Millisecond
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	text := d.String()
+	if d%time.Minute == 0 {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d%time.Hour == 0 {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // stateOf says what a grant is now, and what will end it.
@@ -35,13 +47,13 @@ func stateOf(g operator.Grant) string {
 		return state
 	}
 	if g.ExpiresMs != 0 {
-		state += " until " + time.UnixMilli(g.ExpiresMs).Local().Format("2006-01-02 15:04")
+		state += " until " + atTime(g.ExpiresMs)
 	}
 	if g.UnusedMs != 0 {
-		state += ", unused for " + (time.Duration(g.UnusedMs) * time.Millisecond).String()
+		state += ", ends when unused for " + lasting(g.UnusedMs)
 	}
 	if g.UsesLeft != 0 {
-		state += fmt.Sprintf(", %d uses left", max(g.UsesLeft, 0))
+		state += ", " + count(int(max(g.UsesLeft, 0)), "use") + " left"
 	}
 	return state
 }

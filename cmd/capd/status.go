@@ -73,6 +73,9 @@ func (c *statusCommand) Run(e *env) error {
 	fmt.Fprintf(w, "threads\t%d\n", s.Threads)
 	fmt.Fprintf(w, "heap\t%s\n", mib(s.HeapBytes))
 	fmt.Fprintf(w, "memory\t%s\n", mib(s.MemoryBytes))
+	if s.Unrecorded {
+		fmt.Fprintf(w, "record\toff\n")
+	}
 	return w.Flush()
 }
 

@@ -11,7 +11,6 @@ import (
 	"capd/config"
 	"capd/meter"
 	"capd/operator"
-	"capd/vfs"
 )
 
 // holdingJSON is what is held of one kind, as --json prints it.
@@ -133,7 +132,7 @@ func (t *usageTable) grant(indent string, g operator.GrantUsage, below map[strin
 	if g.State != operator.Active {
 		state = t.paint.bad(state)
 	}
-	t.head(indent, t.paint.dir(g.Guest), g.ID, cmp.Or(vfs.Printable(g.Path), "everything"), mayDo(g.Grant), state)
+	t.head(indent, t.paint.dir(g.Guest), g.ID, cmp.Or(shownPath(g.Path), "everything"), mayDo(g.Grant), state)
 	defaults := meter.GrantLimits()
 	if g.Parent != "" {
 		defaults = nil

@@ -10,9 +10,10 @@ import (
 )
 
 type auditVerifyCommand struct {
-	Since string `placeholder:"FILE" help:"A checkpoint that was kept elsewhere: the record must have it, and go on from there."`
-	Key   string `placeholder:"LINE" help:"The public key, as capd audit key printed it (default: that of the state directory)."`
-	JSON  bool   `name:"json" help:"Print a JSON object."`
+	Since  string `placeholder:"FILE" help:"A checkpoint that was kept elsewhere: the record must have it, and go on from there."`
+	Export string `placeholder:"FILE" help:"Check what capd audit export has printed, in place of the record; - is the standard input."`
+	Key    string `placeholder:"LINE" help:"The public key, as capd audit key printed it (default: that of the state directory)."`
+	JSON   bool   `name:"json" help:"Print a JSON object."`
 	stateFlag
 }
 
@@ -26,7 +27,8 @@ kept elsewhere shows that, or that an old state was put back: pass it with --sin
 Examples:
   capd audit verify
   capd audit checkpoint > /media/stick/monday
-  capd audit verify --since /media/stick/monday`
+  capd audit verify --since /media/stick/monday
+  capd audit verify --export record.jsonl --key "$(cat record.pub)"`
 }
 
 func (c *auditVerifyCommand) Run(e *env) error {
@@ -34,7 +36,7 @@ func (c *auditVerifyCommand) Run(e *env) error {
 	if c.Since != "" {
 		text, err := os.ReadFile(c.Since)
 		if err != nil {
-			return err
+			return unreadable(c.Since, err)
 		}
 		o.Since = string(text)
 	}
@@ -45,11 +47,7 @@ func (c *auditVerifyCommand) Run(e *env) error {
 		}
 		o.Key = line
 	}
-	view, err := c.view(e)
-	if err != nil {
-		return err
-	}
-	r, err := record.Verify(e, view, o)
+	r, err := c.verify(e, o)
 	if err != nil {
 		return err
 	}
@@ -64,16 +62,42 @@ func (c *auditVerifyCommand) Run(e *env) error {
 	return err
 }
 
+// verify checks the record, or an export of it.
+func (c *auditVerifyCommand) verify(e *env, o record.VerifyOptions) (record.Report, error) {
+	switch c.Export {
+	case "":
+		view, err := c.view(e)
+		if err != nil {
+			return record.Report{}, err
+		}
+		return record.Verify(e, view, o)
+	case "-":
+		return record.VerifyExport(e, e.stdin, o)
+	}
+	f, err := os.Open(c.Export)
+	if err != nil {
+		return record.Report{}, unreadable(c.Export, err)
+	}
+	defer f.Close()
+	return record.VerifyExport(e, f, o)
+}
+
 func (c *auditVerifyCommand) say(e *env, r *record.Report) {
 	p := newPainter(e.stdout)
 	for _, problem := range r.Problems {
 		fmt.Fprintln(e.stdout, p.bad(problem))
 	}
-	fmt.Fprintf(e.stdout, "%d entries; the newest of %s has the first %d\n", r.Entries, count(r.Checkpoints, "checkpoint"), r.Signed)
+	fmt.Fprintf(e.stdout, "%d entries and %s; the newest covers those before c%d\n", r.Entries, count(r.Checkpoints, "checkpoint"), r.Signed)
 	if len(r.Problems) > 0 {
 		return
 	}
+	if r.First > 0 {
+		fmt.Fprintf(e.stdout, "the first is c%d; the host has removed those before it because of their age or size\n", r.First)
+	}
 	fmt.Fprintln(e.stdout, p.good("nothing is missing, and nothing was changed"))
+	if c.Export != "" && c.Key == "" {
+		fmt.Fprintln(e.stdout, p.faint("The signatures were checked with the key of the state directory; --key names another"))
+	}
 	if c.Since == "" {
 		fmt.Fprintln(e.stdout, p.faint("That the owner of the state has not written another record, only a checkpoint kept elsewhere shows: --since FILE"))
 	}
@@ -109,29 +133,4 @@ func (c *auditKeyCommand) Run(e *env) error {
 	}
 	e.result("%s", line)
 	return nil
-}
-
-type auditCheckpointCommand struct{ stateFlag }
-
-func (auditCheckpointCommand) Help() string {
-	return `A checkpoint says how many entries the record has, and the hash of all of them, with a signature. The host
-makes one at its start, each minute in which something was recorded, and at its end. Keep one where whoever
-could change the state directory cannot write; capd audit verify --since then shows whether the record still
-has what it had.
-
-Examples:
-  capd audit checkpoint > /media/stick/monday`
-}
-
-func (c *auditCheckpointCommand) Run(e *env) error {
-	view, err := c.view(e)
-	if err != nil {
-		return err
-	}
-	text, err := record.Newest(e, view)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprint(e.stdout, text)
-	return err
 }

@@ -24,7 +24,8 @@ type watchCommand struct {
 
 func (watchCommand) Help() string {
 	return `Prints what happens in the host: changes, requests for approvals, decisions. While it runs, changes that need
-an approval wait for a decision; without it they are refused. It ends with Ctrl-C.
+an approval wait for a decision; without it they are refused, unless the configuration says approvals: wait.
+It ends with Ctrl-C.
 
 Each entry has a number. --since continues after an interruption: with one more than the last number.
 
@@ -88,15 +89,30 @@ type entry struct {
 	Grants []struct {
 		Name string `json:"name"`
 	} `json:"grants"`
-	Op     string   `json:"op"`
-	Path   anyPath  `json:"path"`
-	To     anyPath  `json:"to"`
-	Ask    string   `json:"ask"`
-	Why    []string `json:"why"`
-	Answer string   `json:"answer"`
-	Policy string   `json:"policy"`
-	Result string   `json:"result"`
-	Said   string   `json:"said"`
+	Subject string   `json:"subject"`
+	Invite  string   `json:"invite"`
+	Rights  string   `json:"rights"`
+	Op      string   `json:"op"`
+	Path    anyPath  `json:"path"`
+	To      anyPath  `json:"to"`
+	Ask     string   `json:"ask"`
+	Why     []string `json:"why"`
+	Answer  string   `json:"answer"`
+	Hooks   []struct {
+		Name string `json:"name"`
+		Said string `json:"said"`
+	} `json:"hooks"`
+	Policy string `json:"policy"`
+	Before int64  `json:"before"`
+	Result string `json:"result"`
+	Code   string `json:"code"`
+	Times  int64  `json:"times"`
+	Dirs   []struct {
+		Path  anyPath `json:"path"`
+		Reads int64   `json:"reads"`
+		Lists int64   `json:"lists"`
+	} `json:"dirs"`
+	Said string `json:"said"`
 }
 
 // anyPath is a path in an entry: a text, or an object with its bytes.
@@ -143,22 +159,50 @@ func (e entry) String() string {
 	}
 	if len(e.Grants) > 0 {
 		add(e.Grants[0].Name)
+	} else {
+		add(operator.Subject(e.Subject).Name())
+		add(e.Invite)
 	}
 	if e.Op != "" {
 		add(changeOf(e.Op, string(e.Path), string(e.To)))
 	}
+	if e.Op == "request" && e.Rights != "" {
+		add("with " + e.Rights)
+	}
 	add(shortID(e.Ask))
 	add(e.Answer)
+	for _, h := range e.Hooks {
+		if h.Said != "" {
+			add(vfs.Printable(fmt.Sprintf("(hook %s: %s)", h.Name, h.Said)))
+		}
+	}
 	add(vfs.Printable(e.Policy))
+	if e.Before > 0 {
+		add(fmt.Sprintf("the entries before %d", e.Before))
+	}
 	if e.Kind == "outcome" || e.Kind == "settled" {
 		add(fmt.Sprintf("of %d: %s", e.Of, e.Result))
+	}
+	if e.Kind == "denied" {
+		add(e.Code)
+		if e.Times > 1 {
+			add(fmt.Sprintf("%d times", e.Times))
+		}
+	}
+	for _, d := range e.Dirs[:min(len(e.Dirs), 3)] {
+		add(fmt.Sprintf("%s (%d, listed %d)", shownDir(string(d.Path)), d.Reads, d.Lists))
+	}
+	if more := len(e.Dirs) - 3; more > 0 {
+		add(fmt.Sprintf("and in %d more directories", more))
 	}
 	add(vfs.Printable(strings.Join(e.Why, "; ")))
 	add(vfs.Printable(e.Said))
 	return strings.Join(parts, " ")
 }
 
-var letters = map[string]operator.Answer{"o": operator.Once, "a": operator.Always, "d": operator.Deny}
+var letters = map[string]operator.Answer{
+	"o": operator.Once, "a": operator.Always, "d": operator.Deny, "once": operator.Once, "always": operator.Always, "deny": operator.Deny,
+}
 
 // ask shows a request and reads the answer. Meanwhile the host still takes it that somebody listens.
 func (w *follower) ask(id string) error {
@@ -173,20 +217,31 @@ func (w *follower) ask(id string) error {
 	if err := w.e.stdout.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprint(w.e.stderr, "o(nce), a(lways), d(eny), or Enter to leave it: ")
 	defer w.listen()()
-	line, err := w.in.ReadString('\n')
-	if err != nil && err != io.EOF {
+	answer, err := w.answer()
+	if err != nil || answer == "" {
 		return err
-	}
-	answer, ok := letters[strings.TrimSpace(line)]
-	if !ok {
-		return nil
 	}
 	if _, err := w.con.Decide(w.e, id, operator.Verdict{Answer: answer}); err != nil {
 		fmt.Fprintf(w.e.stderr, "capd: %v\n", err)
 	}
 	return nil
+}
+
+// answer reads an answer, until it is one. "" leaves the request for later, as the end of the input does.
+func (w *follower) answer() (operator.Answer, error) {
+	for {
+		fmt.Fprint(w.e.stderr, "o(nce), a(lways), d(eny), or Enter to leave it: ")
+		line, err := w.in.ReadString('\n')
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		word := strings.ToLower(strings.TrimSpace(line))
+		if answer := letters[word]; answer != "" || word == "" {
+			return answer, nil
+		}
+		fmt.Fprint(w.e.stderr, "that is no answer: ")
+	}
 }
 
 // listen goes on listening until stop is called.

@@ -11,13 +11,21 @@ import (
 // words replaces ends of messages. The host, the client and other packages speak of the
 // interfaces' methods and of a server's fields. The command line says something else instead.
 var words = []struct{ said, here string }{
-	{"; list() shows what is here", "; capd ls shows what is here"},
+	{lists, "; capd ls shows what is here"},
 	{"; mounts() lists what is", "; capd mounts lists what is"},
 	{"; look at the diff of these, and apply with guarded, or apply other paths", "; look at them with capd diff, and apply with --guarded, or apply other paths"},
 	{"; ask its operator to watch, and try again", "; ask whoever runs it to run capd watch, and try again"},
 	{"; the request stays, so ask the host's operator to decide, and try again", "; the request stays: ask whoever runs the host to decide with capd ask, and try again"},
 	{"; asks() lists what waits", "; capd asks lists what waits"},
+	{"; use restorePetitioner, and ask", "; ask with capd request"},
+	{"; restore it", "; use it with capd ls, and the like"},
+	{"; roots() lists those that there are", "; capd request lists those that there are"},
+	{"; invites() lists them", "; capd invites lists them"},
+	{"; hooks() lists them", "; capd hooks lists them"},
+	{"; approvals() lists those that do", "; capd approvals lists those that do"},
+	{"; look at them, and set yours with that hash", "; look at them with capd policy show, and set yours with --if and that hash"},
 	{"; see grants", "; capd grants --all lists them"},
+	{"; see shares", "; capd attenuate --list lists what was"},
 	{"; look it up again", "; it was moved, removed or made again meanwhile: look with capd ls, and try again"},
 	{"; remove it first or choose another", "; remove it first with capd rm, or choose another"},
 	{"; open a Dir on the way", "; make a locator for a part of the way with capd attenuate --path"},
@@ -41,7 +49,7 @@ var words = []struct{ said, here string }{
 	{"; wait for some answers", "; let some commands end"},
 	{"; read them", "; let some commands end"},
 	{"; commit some, and release those that have ended", "; let some commands end"},
-	{"; revoke some", "; have some taken back (capd revoke)"},
+	{"; revoke some", "; take some back (capd attenuate --list, --revoke)"},
 	{" in State", " with --state"},
 	{" in Socket.Dir", " with --socket-dir"},
 	{"; see Socket.Dir", "; see --socket-dir"},
@@ -70,10 +78,13 @@ var words = []struct{ said, here string }{
 
 // aboutLimit matches a message about a limit. It names the limit's kind, and may end with who can
 // help.
-var aboutLimit = regexp.MustCompile(`^(.* \(limit (\w+)\).*)(, or|;) (ask its giver for more|try again later)$`)
+var aboutLimit = regexp.MustCompile(`^(.* \(limit (\w+)\).*)(, or|;) (ask its giver for more|try again later)(, or move a smaller part)?$`)
 
 // makesAnother matches a message about grants that have ended. It names their guest.
 var makesAnother = regexp.MustCompile(`^(.*); grant\(([^()]+)\) makes another$`)
+
+// unlocks matches a message about a lock. It names the guest.
+var unlocks = regexp.MustCompile(`^(.*); setWritable\(([^()]+), true\) unlocks them$`)
 
 // limitHelp returns the command line's end of a message about a limit of kind.
 func limitHelp(kind, said string) string {
@@ -88,8 +99,11 @@ func inWords(msg string) string {
 	if m := makesAnother.FindStringSubmatch(msg); m != nil {
 		return m[1] + "; capd grant " + m[2] + " makes another"
 	}
+	if m := unlocks.FindStringSubmatch(msg); m != nil {
+		return m[1] + "; capd set-writable " + m[2] + " true unlocks them"
+	}
 	if m := aboutLimit.FindStringSubmatch(msg); m != nil {
-		return inWords(m[1]) + m[3] + " " + limitHelp(m[2], m[4])
+		return inWords(m[1]) + m[3] + " " + limitHelp(m[2], m[4]) + m[5]
 	}
 	for _, w := range words {
 		if rest, ok := strings.CutSuffix(msg, w.said); ok {
@@ -108,6 +122,30 @@ func toOperator(err error) error {
 	return reworded(err, func(msg string) string {
 		if text, ok := strings.CutSuffix(msg, forRoom); ok {
 			return text + "; make room on the disks of the state directory and of what is mounted, and try again"
+		}
+		return ofTree(msg)
+	})
+}
+
+// lists ends a message about a name that nothing has.
+const lists = "; list() shows what is here"
+
+// ofTree returns msg for the host's operator, whose commands need no locator.
+func ofTree(msg string) string {
+	if text, ok := strings.CutSuffix(msg, lists); ok {
+		return text + "; capd mounts lists what is mounted"
+	}
+	return msg
+}
+
+// belowMissing returns err, with which a command failed that makes path, with what to do about a missing directory.
+func belowMissing(path string, err error) error {
+	if vfs.CodeOf(err) != vfs.NotFound || !strings.Contains(path, "/") {
+		return err
+	}
+	return reworded(err, func(msg string) string {
+		if text, ok := strings.CutSuffix(msg, lists); ok {
+			return text + "; capd mkdir -p DIR makes directories"
 		}
 		return msg
 	})

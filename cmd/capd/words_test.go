@@ -19,7 +19,7 @@ import (
 )
 
 // speaks are the packages whose messages can reach the command line.
-var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "approval", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
+var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "approval", "hook", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
 
 // ofTheCommandLine matches words that only the command line uses: its commands and its flags.
 var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour|watch|asks?|approvals)\b|[a-z] --[a-z]`)
@@ -45,11 +45,11 @@ var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|o
 var neverShown = []string{
 	"the content is not UTF-8 text; use readBytes", // capd cat streams
 	// capd attenuate shares what it was given, and capd mv moves between directories of one capability.
-	"share takes a Dir or a File of this connection; share a capability of another connection over that connection",
-	"this is a Dir where a File belongs; share it as ref.dir",
-	"this is a File where a Dir belongs; share it as ref.file",
+	"this takes a Dir or a File of this connection; make the call over the connection that yours came from",
+	"this is a Dir where a File belongs; pass it as ref.dir",
+	"this is a File where a Dir belongs; pass it as ref.file",
 	"dst is a File; move into a Dir",
-	"dst could not be opened, or is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy",
+	"dst is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy",
 }
 
 // The table has words for every message that speaks of methods, and no entry without a message.
@@ -130,8 +130,11 @@ func TestLimitsInWords(t *testing.T) {
 			full.Kind, full.Whose = k, "this grant"
 			said := full.Error()
 			shown := inWords(said)
-			if got := shown; !regexp.MustCompile(`\(limit ` + k.String() + `\); (let some commands end|have some taken back \(capd revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST ` + k.String() + `=N|try again later; .*)$`).MatchString(got) {
+			if got := shown; !regexp.MustCompile(`\(limit ` + k.String() + `\); (let some commands end|take some back \(capd attenuate --list, --revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST ` + k.String() + `=N|try again later; .*)$`).MatchString(got) {
 				t.Fatalf("%q does not match", got)
+			}
+			if got, want := inWords(said+", or move a smaller part"), shown+", or move a smaller part"; got != want {
+				t.Fatalf("%v, want %v", got, want)
 			}
 			if got, want := inWords(shown), shown; !reflect.DeepEqual(got, want) {
 				t.Fatalf("%v, want %v", got, want)
@@ -182,5 +185,22 @@ func TestToOperator(t *testing.T) {
 	}
 	if err := toOperator(vfs.Busy); err != vfs.Busy {
 		t.Error(err)
+	}
+}
+
+// What is missing is looked for with a command that its reader can use.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{toOperator(vfs.At("nope", vfs.ErrNoTree)), "nope: nothing has this name; capd mounts lists what is mounted"},
+		{belowMissing("none/f", vfs.At("none", vfs.NotFound)), "none: nothing has this name; capd mkdir -p DIR makes directories"},
+		{belowMissing("f", vfs.At("f", vfs.NotFound)), "f: nothing has this name; capd ls shows what is here"},
+		{belowMissing("none/f", vfs.At("none", vfs.Denied)), vfs.At("none", vfs.Denied).Error()},
+	} {
+		if got := speak(c.err).Error(); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s, want %s", got, c.want)
+		}
 	}
 }

@@ -5,11 +5,13 @@ package scene
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"capd/approval"
 	"capd/authority"
 	"capd/client"
 	"capd/database"
@@ -17,8 +19,10 @@ import (
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
+	"capd/policy"
 	"capd/record"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -35,8 +39,14 @@ type Host struct {
 // test: it is an internal error or a panic.
 type Options struct {
 	host.Options
-	Limits meter.Limits // of each grant; nil for the defaults
-	Record bool         // keep a record of what guests change, in memory
+	Limits meter.Limits    // of each grant; nil for the defaults
+	Record bool            // keep a record of what guests do
+	DB     *database.DB    // with Record, where; the caller closes it. Nil is in memory
+	Clock  *membrane.Clock // by which grants expire; nil for the system's
+	Policy *policy.Book    // the rules for guests; nil for none
+	Desk   bool            // changes can wait for approvals; nobody listens
+
+	Approve operator.Answer // with Record: changes that need an approval wait, and get this answer at once; "" for none
 }
 
 // Serve serves tree to guests on a Unix socket.
@@ -79,17 +89,53 @@ func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*
 }
 
 func (o Options) authority(t testing.TB) (a authority.Options) {
-	a.Limits = o.Limits
-	if !o.Record {
+	a.Limits, a.Policy, a.Clock = o.Limits, o.Policy, o.Clock
+	if !o.Record && !o.Desk {
 		return a
 	}
-	a.DB = database.Memory()
-	t.Cleanup(func() { check.OK(t, a.DB.Close()) })
+	if a.DB = o.DB; a.DB == nil {
+		a.DB = database.Memory()
+		t.Cleanup(func() { check.OK(t, a.DB.Close()) })
+	}
 	var err error
-	a.Record, err = record.Open(a.DB, record.Options{Logf: o.Logf})
-	check.OK(t, err)
-	t.Cleanup(func() { check.OK(t, a.Record.Close()) })
+	if o.Record {
+		a.Record, err = record.Open(a.DB, record.Options{Logf: o.Logf})
+		check.OK(t, err)
+		t.Cleanup(func() { check.OK(t, a.Record.Close()) })
+	}
+	if o.Desk {
+		a.Asks, err = approval.Open(context.Background(), a.DB, approval.Options{Record: a.Record})
+		check.OK(t, err)
+	}
+	if o.Approve != "" {
+		a.Asks, err = approval.Open(context.Background(), a.DB, approval.Options{Patient: true, Record: a.Record})
+		check.OK(t, err)
+		t.Cleanup(answering(t, a.Asks, a.Record, o.Approve))
+	}
 	return a
+}
+
+// answering gives every request that waits the same answer, until it is stopped.
+func answering(t testing.TB, d *approval.Desk, log *record.Log, a operator.Answer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for next := uint64(0); ctx.Err() == nil; {
+			all, now, _, err := log.Events(ctx, next, 256)
+			check.OK(t, err)
+			next = now
+			for _, event := range all {
+				var e record.Entry
+				if check.OK(t, json.Unmarshal(event.Entry, &e)); e.Kind == record.Asked {
+					if _, err := d.Decide(e.Ask, operator.Verdict{Answer: a}, "the test"); vfs.CodeOf(err) != vfs.Conflict { // another answer covers it
+						check.OK(t, err)
+					}
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-over }
 }
 
 // Console serves the operator of h on a Unix socket, and returns its path.

@@ -1,6 +1,8 @@
 package slowfs
 
 import (
+	"sync"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
@@ -8,12 +10,23 @@ import (
 // not wait (forget, release) are answered at once.
 type slow struct {
 	fuse.RawFileSystem
-	disk *disk
+	disk  *disk
+	flags uint32   // of every file that is opened
+	names sync.Map // from a node's number to its last name
+}
+
+// named notes what out is called.
+func (s *slow) named(name string, out *fuse.EntryOut) {
+	if out.NodeId != 0 {
+		s.names.Store(out.NodeId, name)
+	}
 }
 
 func (s *slow) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	s.disk.wait(false)
-	return s.RawFileSystem.Lookup(cancel, header, name, out)
+	st := s.RawFileSystem.Lookup(cancel, header, name, out)
+	s.named(name, out)
+	return st
 }
 
 func (s *slow) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
@@ -70,15 +83,16 @@ func (s *slow) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, 
 func (s *slow) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	s.disk.wait(false)
 	st := s.RawFileSystem.Create(cancel, in, name, out)
-	out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+	s.named(name, &out.EntryOut)
+	out.OpenFlags |= s.flags
 	return st
 }
 
-// Open makes reads and writes bypass the kernel's cache.
+// Open makes reads and writes bypass the kernel's cache, unless it is to keep contents.
 func (s *slow) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	s.disk.wait(false)
 	st := s.RawFileSystem.Open(cancel, in, out)
-	out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+	out.OpenFlags |= s.flags
 	return st
 }
 
@@ -99,6 +113,9 @@ func (s *slow) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 
 func (s *slow) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	s.disk.wait(true)
+	if name, _ := s.names.Load(in.NodeId); name != nil && s.disk.fails(name.(string)) {
+		return fuse.EIO
+	}
 	return s.RawFileSystem.Fsync(cancel, in)
 }
 

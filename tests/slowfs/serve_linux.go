@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,20 +29,20 @@ const (
 const mounted = "mounted"
 
 func init() {
-	path := os.Getenv(pathVar)
-	if path == "" {
+	at := os.Getenv(pathVar)
+	if at == "" {
 		return
 	}
-	if err := serve(path, os.Getenv(backingVar)); err != nil {
+	if err := serve(at, os.Getenv(backingVar)); err != nil {
 		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " "))
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// serve mounts a file system at path. It answers each line of its standard input with a
+// serve mounts a file system at at. It answers each line of its standard input with a
 // line, until the input ends.
-func serve(path, backing string) error {
+func serve(at, backing string) error {
 	root, err := fs.NewLoopbackRoot(backing)
 	if err != nil {
 		return err
@@ -53,8 +54,11 @@ func serve(path, backing string) error {
 	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP) // sent to the whole group: the end of the input follows
 	d := &disk{gate: make(chan struct{})}
 	close(d.gate)
-	raw := &slow{RawFileSystem: fs.NewNodeFS(root, &o), disk: d}
-	server, err := fuse.NewServer(raw, path, &fuse.MountOptions{
+	raw := &slow{RawFileSystem: fs.NewNodeFS(root, &o), disk: d, flags: fuse.FOPEN_DIRECT_IO}
+	if os.Getenv(optionVar+string(KeepContents)) != "" {
+		raw.flags = 0
+	}
+	server, err := fuse.NewServer(raw, at, &fuse.MountOptions{
 		FsName:      "slowfs",
 		Name:        "slowfs",
 		DirectMount: os.Geteuid() == 0,
@@ -63,7 +67,7 @@ func serve(path, backing string) error {
 	if err != nil {
 		return err
 	}
-	defer detach(path)
+	defer detach(at)
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
 		return err
@@ -75,10 +79,10 @@ func serve(path, backing string) error {
 	return nil
 }
 
-// detach unmounts path, even if it is in use.
-func detach(path string) {
-	if unix.Unmount(path, unix.MNT_DETACH) != nil {
-		_ = exec.Command("fusermount3", "-u", "-z", "-q", path).Run() // for who is not root
+// detach unmounts what is mounted at at, even if it is in use.
+func detach(at string) {
+	if unix.Unmount(at, unix.MNT_DETACH) != nil {
+		_ = exec.Command("fusermount3", "-u", "-z", "-q", at).Run() // for who is not root
 	}
 }
 
@@ -91,6 +95,15 @@ type disk struct {
 	gate  chan struct{} // closed unless the file system hangs
 	pause time.Duration // for each read, write and sync; 0: none
 	free  time.Time     // when the disk will have done what was asked so far
+	bad   string        // a pattern of names; a sync of such a file fails
+}
+
+// fails reports whether a sync of the file called name fails.
+func (d *disk) fails(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	bad, _ := path.Match(d.bad, name)
+	return bad
 }
 
 // do does what a line asks for. It returns a number, for what asks for one.
@@ -115,6 +128,8 @@ func (d *disk) do(line string) int64 {
 		d.gate = make(chan struct{})
 	case what == "release" && hangs:
 		close(d.gate)
+	case what == "failSyncs":
+		d.bad = arg
 	case what == "delay":
 		d.pause, d.free = 0, time.Time{}
 		if iops, _ := strconv.Atoi(arg); iops > 0 {

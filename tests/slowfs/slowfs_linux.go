@@ -43,6 +43,9 @@ type Option string
 // else. So they are found while the file system hangs.
 const KeepNames Option = "keepNames"
 
+// KeepContents makes the kernel cache contents, so that files can be mapped into memory, as SQLite does.
+const KeepContents Option = "keepContents"
+
 // Mount mounts a file system until the end of the test, which also ends calls that still
 // wait. Start later what opens files there, so that it ends first. Mount skips the test
 // if this user cannot mount.
@@ -127,6 +130,9 @@ func (f *FS) Release() { f.ask("release") }
 // Delay makes the file system do iops reads, writes and syncs per second, one after
 // another, like a slow disk whose directories are cached. 0 removes the limit.
 func (f *FS) Delay(iops int) { f.ask("delay", iops) }
+
+// FailSyncs makes every sync of a file whose name matches pattern, as [path.Match] has it, fail with EIO. "" matches none.
+func (f *FS) FailSyncs(pattern string) { f.ask("failSyncs", pattern) }
 
 // Waiting returns how many calls wait here now. Each uses a thread of the process that
 // made it.

@@ -24,6 +24,7 @@ import (
 
 // Options configure a batch.
 type Options struct {
+	ID   string // of the batch: "c" and digits, which no other batch of the journal has; "" chooses one
 	Name string // of the target; Recover asks for it
 	Keep bool   // keep the finished batch for Undo, until Forget
 
@@ -79,7 +80,10 @@ func Run(ctx context.Context, journal, target vfs.Dir, changes []diff.Change, o 
 	if err := checkAbilities(target, todo); err != nil {
 		return "", err
 	}
-	e := newEntry(journal)
+	e, err := newEntry(journal, o.ID)
+	if err != nil {
+		return "", err
+	}
 	defer e.close()
 	e.intent = intent{Name: o.Name, Keep: o.Keep, Changes: todo}
 	held, release, err := e.prepare(ctx, at, target, o)

@@ -89,7 +89,7 @@ func TestUndo(t *testing.T) {
 			after := before.with(edit)
 			id, err := batch.Run(ctx, j, d, changes(before, after), batch.Options{Name: "n", Keep: true})
 			ok(t, err)
-			if got, err := batch.Recover(ctx, j, nil); len(got) > 0 || err != nil {
+			if got, err := batch.Recover(ctx, j, nil); len(got) != 1 || got[0].ID != id || !got[0].Done || !got[0].Kept || err != nil {
 				t.Errorf("Recover of what is done and kept: %v, %v", got, err)
 			}
 			if got := kept(t, j); !slices.Equal(got, []string{id}) {

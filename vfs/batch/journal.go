@@ -41,17 +41,20 @@ type entry struct {
 	data    vfs.Content // nil until it is read
 }
 
-// newEntry makes an entry with a new id: the time in milliseconds and a random number,
+// newEntry makes an entry with that id, or with a new one: the time in milliseconds and a random number,
 // in hexadecimal.
-func newEntry(journal vfs.Dir) *entry {
+func newEntry(journal vfs.Dir, id string) (*entry, error) {
+	if id != "" {
+		return &entry{journal: journal, id: id}, checkID(id)
+	}
 	var b [8]byte
 	rand.Read(b[:])
-	return &entry{journal: journal, id: fmt.Sprintf("%013x-%x", time.Now().UnixMilli(), b)}
+	return &entry{journal: journal, id: fmt.Sprintf("%013x-%x", time.Now().UnixMilli(), b)}, nil
 }
 
-var idFormat = regexp.MustCompile(`^[0-9a-f]{13}-[0-9a-f]{16}$`)
+var idFormat = regexp.MustCompile(`^(?:[0-9a-f]{13}-[0-9a-f]{16}|c[0-9]{1,19})$`)
 
-// checkID answers invalid unless newEntry could have made id.
+// checkID answers invalid unless id is one of a batch.
 func checkID(id string) error {
 	if !idFormat.MatchString(id) {
 		return vfs.Errorf(vfs.Invalid, "this is not the id of a batch; Run returned it")

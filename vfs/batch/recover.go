@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -75,11 +76,12 @@ func Undo(ctx context.Context, journal vfs.Dir, id string, target vfs.Dir) error
 	return e.drop(context.WithoutCancel(ctx))
 }
 
-// Recovered is the result for a batch that was cut short.
+// Recovered is the result for a batch that was cut short, or that was kept.
 type Recovered struct {
 	ID   string
 	Name string          // of its target; "" if unknown
-	Done bool            // it was done, and is removed now; otherwise it was undone
+	Done bool            // it was done; otherwise it was undone
+	Kept bool            // it had ended before, and is kept: for Undo if it was done, and otherwise for the copies that Left was about
 	Left []diff.Conflict // what somebody else had changed, so it was not undone; see [Load]
 	Err  error           // why it could be neither finished nor undone; the next Recover tries again
 }
@@ -87,8 +89,8 @@ type Recovered struct {
 // Recover deals with every unfinished batch in journal, the latest first. It finishes a
 // batch of which all changes were made, and undoes any other. It leaves alone, and
 // reports, what somebody else has changed since; the journal keeps the copies for [Load]
-// until [Forget]. Call Recover before the first Run of a process. It may be interrupted
-// and called again.
+// until [Forget]. It reports batches that were kept, and leaves them as they are; what was Left of them is not known
+// any more. Call Recover before the first Run of a process. It may be interrupted and called again.
 //
 // open returns the target of that name, which Recover closes. If open returns nil and
 // no error, the target no longer exists, and Recover drops the batch. The error joins
@@ -128,14 +130,35 @@ func (e *entry) recover(ctx context.Context, open func(ctx context.Context, name
 	switch {
 	case err != nil:
 		r.Err = err
-	case o == undone, o == done && e.intent.Keep:
-		return r, true
+	case o == undone:
+		r.Kept = true
+	case o == done && e.intent.Keep:
+		r.Done, r.Kept = true, true
 	case o == done:
 		r.Done, r.Err = true, e.drop(ctx)
 	default:
 		r.Left, r.Err = e.undoIn(ctx, open)
 	}
 	return r, false
+}
+
+// Needed reports whether journal has a batch that is not done: one that Recover has to undo, or one that was undone except
+// where somebody else had changed something, of which the journal has the only copies. Such a journal must not be removed.
+func Needed(ctx context.Context, journal vfs.Dir) (bool, error) {
+	ids, err := ids(ctx, journal)
+	if err != nil {
+		return true, err
+	}
+	for _, id := range ids {
+		_, o, err := load(ctx, journal, id)
+		if vfs.CodeOf(err) == vfs.NotFound { // it had changed nothing, or was being dropped
+			continue
+		}
+		if err != nil || o != done {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 func (e *entry) undoIn(ctx context.Context, open func(ctx context.Context, name string) (vfs.Dir, error)) ([]diff.Conflict, error) {
@@ -164,6 +187,7 @@ func ids(ctx context.Context, journal vfs.Dir) ([]string, error) {
 			all = append(all, id)
 		}
 	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return all, nil
 }
 

@@ -38,8 +38,8 @@ func TestRecoverLeaves(t *testing.T) {
 	}
 	holds(t, d, before.with(tree{"a": "file:another's", "turn": "dir", "turn/foreign": "file:x"}))
 
-	if again, err := batch.Recover(ctx, j, nil); len(again) > 0 || err != nil {
-		t.Errorf("the second Recover: %v, %v", again, err)
+	if again, err := batch.Recover(ctx, j, nil); len(again) != 1 || !again[0].Kept || again[0].Done || err != nil {
+		t.Errorf("the second Recover: %+v, %v", again, err)
 	}
 	id := all[0].ID
 	if err := batch.Undo(ctx, j, id, d); vfs.CodeOf(err) != vfs.Invalid {
@@ -50,8 +50,17 @@ func TestRecoverLeaves(t *testing.T) {
 	for _, c := range changes {
 		same(t, c.Was, c.Old)
 	}
+	needed(t, j, true)
 	ok(t, batch.Forget(ctx, j, id))
 	empty(t, j)
+	needed(t, j, false)
+}
+
+func needed(t *testing.T, journal vfs.Dir, want bool) {
+	t.Helper()
+	if is, err := batch.Needed(t.Context(), journal); is != want || err != nil {
+		t.Errorf("needed: %v, %v", is, err)
+	}
 }
 
 // A batch whose target cannot be opened is kept until it can be.
@@ -59,6 +68,7 @@ func TestRecoverLater(t *testing.T) {
 	ctx := t.Context()
 	target, journal := halfDone(t, before.with(faultEdit))
 	j := journal.sound()
+	needed(t, j, true)
 	gone := vfs.Errorf(vfs.NotFound, "not mounted")
 	all, err := batch.Recover(ctx, j, func(context.Context, string) (vfs.Dir, error) { return nil, gone })
 	if len(all) != 1 || !errors.Is(all[0].Err, gone) || !errors.Is(err, gone) {
@@ -99,6 +109,9 @@ func TestBrokenJournal(t *testing.T) {
 		if len(all) != 2 || vfs.CodeOf(err) != vfs.Corrupt {
 			t.Errorf("%s: %+v, %v", name, all, err)
 		}
+		if needed, _ := batch.Needed(t.Context(), j); !needed {
+			t.Errorf("%s: what cannot be read is not needed", name)
+		}
 		holds(t, target.sound(), before)
 	}
 }
@@ -110,6 +123,7 @@ func TestRottenCopy(t *testing.T) {
 	after := before.with(tree{"a": "file:new"})
 	id, err := batch.Run(ctx, j, d, changes(before, after), batch.Options{Keep: true})
 	ok(t, err)
+	needed(t, j, false)
 	put(t, j, id+".data", strings.Repeat("?", 100))
 	if err := batch.Undo(ctx, j, id, d); vfs.CodeOf(err) != vfs.Corrupt {
 		t.Errorf("Undo: %v, want corrupt", err)

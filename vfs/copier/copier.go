@@ -45,6 +45,14 @@ type Options struct {
 	// was listed. Its error ends the copy.
 	Listed func(ctx context.Context, d vfs.Dir, path string) error
 
+	// Planned is called when all of the source was listed and the conditions hold, and nothing was made. Its error ends the
+	// copy. Only [Duplicate] and [Move] call it.
+	Planned func(ctx context.Context, p *Plan) error
+
+	// Hold is called before what is to be copied is noted: that takes about n bytes of memory, until the copy ends. Its error
+	// ends the copy. Only [Duplicate] and [Move] call it.
+	Hold func(n int64) error
+
 	// Skip decides about an entry that cannot be copied. If it returns nil, the entry
 	// is left out. Otherwise the copy ends with the error that it returns.
 	Skip func(Unread) error

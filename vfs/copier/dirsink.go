@@ -99,13 +99,16 @@ func mkdir(ctx context.Context, d vfs.Dir, name string, n *node) (Sink, error) {
 }
 
 func symlink(ctx context.Context, d vfs.Dir, name, target string, n *node) error {
+	if n.differs(false, target) {
+		return n.made(errAltered)
+	}
 	n.target = target
 	return n.made(vfs.Symlink(ctx, d, name, target))
 }
 
 // put puts f at to.
 func put(ctx context.Context, to Spot, f *File, n *node) error {
-	if !n.version.IsZero() && n.version != f.Version {
+	if !n.version.IsZero() && n.version != f.Version || n.differs(f.Info.Exec, "") {
 		return n.made(errAltered)
 	}
 	n.version = f.Version
@@ -133,30 +136,4 @@ func install(ctx context.Context, to Spot, f *File) error {
 // verify returns a reader of f that ends in errAltered unless the content has f's version.
 func verify(f *File) *vfs.Verified {
 	return vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
-}
-
-// planner is a sink that makes nothing. It notes what is to be copied.
-type planner struct{ node *node }
-
-// Mkdir implements [Sink].
-func (p planner) Mkdir(_ context.Context, name string, _ vfs.Info) (Sink, error) {
-	return planner{p.node.add(name, vfs.DirKind)}, nil
-}
-
-// File implements [Sink].
-func (p planner) File(_ context.Context, name string, _ *File) error {
-	p.node.add(name, vfs.FileKind)
-	return nil
-}
-
-// Link implements [Sink].
-func (p planner) Link(_ context.Context, name, _ string) error {
-	p.node.add(name, vfs.LinkKind)
-	return nil
-}
-
-// End implements [Sink].
-func (p planner) End(context.Context, bool) error {
-	p.node.sort()
-	return nil
 }

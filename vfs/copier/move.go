@@ -126,16 +126,20 @@ func (t *transfer) check(ctx context.Context) error {
 	}
 	if t.to.If.Is.IsZero() {
 		t.to.If = vfs.If{Absent: true}
+	} else if err := t.replaces(ctx, f); err != nil {
+		return err
+	}
+	if t.o.Planned == nil {
 		return nil
 	}
-	return t.replaces(ctx, f)
+	return t.o.Planned(ctx, &Plan{t})
 }
 
 // plan lists what is to be copied.
 func (t *transfer) plan(ctx context.Context) error {
 	look, all := t.o, &node{}
 	look.onlyLook, look.Progress = true, nil
-	if err := copyOne(ctx, t.from, planner{all}, look); err != nil {
+	if err := copyOne(ctx, t.from, planner{node: all, hold: t.o.Hold}, look); err != nil {
 		return err
 	}
 	t.top = all.holds[0]

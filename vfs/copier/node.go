@@ -15,6 +15,9 @@ type node struct {
 	kind    vfs.Kind
 	version vfs.Version // of a file, once it was read
 	target  string      // of a link, likewise
+	size    int64       // of a file, if it is pinned, in bytes
+	exec    bool        // likewise
+	pinned  bool        // only this is copied; see Plan.Pin
 	placed  bool        // it was made, or may have been made, by this copy
 
 	mu    sync.Mutex

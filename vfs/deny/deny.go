@@ -78,17 +78,22 @@ func (a at) Same(to membrane.Matcher) bool {
 
 // Guard returns a guard that withholds what r matches: listings leave it out, and a
 // call that names it is denied before the store is asked, whether or not it exists.
-func (r *Rules) Guard() membrane.Guard { return membrane.Guard{Hides: r.Matcher()} }
+func (r *Rules) Guard() membrane.Guard {
+	return membrane.Guard{Hides: r.Matcher(), Why: r.matched}
+}
 
 // Ask returns a guard that allows reads of what r matches, and needs an approval for every
 // change of it. of is what r belongs to, for the operator: the name of a mount.
 func (r *Rules) Ask(of string) membrane.Guard {
-	return membrane.Guard{Asks: r.Matcher(), Why: func(m membrane.Matcher) string {
-		for i, p := range r.patterns {
-			if m.(at).Matches(i) {
-				return of + ": " + p
-			}
+	return membrane.Guard{Asks: r.Matcher(), Why: func(m membrane.Matcher) string { return of + ": " + r.matched(m) }}
+}
+
+// matched returns the first pattern that has matched at m.
+func (r *Rules) matched(m membrane.Matcher) string {
+	for i, p := range r.patterns {
+		if m.(at).Matches(i) {
+			return p
 		}
-		return of
-	}}
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package membrane
 
 import (
+	"cmp"
 	"context"
 
 	"capd/vfs"
@@ -40,6 +41,7 @@ func (v *view) asks(ctx context.Context, op Op, targets ...target) (needed bool,
 		}
 		return vfs.Asks(ctx, why)
 	})
+	needed = needed || vfs.Asked(ctx) // a guard of an outer membrane has asked
 	if !needed || v.guards.asked(ctx, op) {
 		return false, nil
 	}
@@ -55,6 +57,16 @@ func askFirst(targets []target, do func(context.Context) error) func(context.Con
 		}
 		return do(ctx)
 	}
+}
+
+// stands reports whether op, which changes targets and needs an approval, was approved for now, whatever is there. Then it is
+// made under the conditions of its caller.
+func (v *view) stands(ctx context.Context, op Op, targets ...target) bool {
+	if vfs.Answered(ctx) {
+		return vfs.Stands(ctx)
+	}
+	op.targets = targets
+	return v.guards.stands != nil && v.guards.stands(op)
 }
 
 // bound returns ctx for a change whose approval holds for b.
@@ -118,17 +130,21 @@ func (v *dirView) replacing(ctx context.Context, op Op, t target, name string, c
 	if !asked || err != nil {
 		return ctx, c, err
 	}
-	if c, err = t.seen(ctx, c, v.now(name)); err != nil {
-		return ctx, c, err
+	stands := v.stands(ctx, op, t)
+	if !stands {
+		c, err = t.seen(ctx, c, v.now(name))
 	}
-	return bound(ctx, vfs.Bound{Found: c, Exec: exec}), c, nil
+	return bound(ctx, vfs.Bound{Found: c, Exec: exec, Stands: stands}), c, err
 }
 
 // removing is replacing for a remove. A directory or a link is removed as such: a file that takes its place stays.
 func (v *dirView) removing(ctx context.Context, op Op, t target, name string, c vfs.If) (context.Context, vfs.If, error) {
 	asked, err := v.asks(ctx, op, t)
-	if !asked || err != nil {
+	switch {
+	case !asked || err != nil:
 		return ctx, c, err
+	case v.stands(ctx, op, t):
+		return bound(ctx, vfs.Bound{Found: c, Stands: true}), c, nil
 	}
 	is, err := t.seen(ctx, c, v.now(name))
 	switch {
@@ -154,8 +170,11 @@ type end struct {
 // moving is replacing for a move.
 func (v *dirView) moving(ctx context.Context, op Op, from, to end) (context.Context, vfs.If, vfs.If, error) {
 	asked, err := v.asks(ctx, op, from.at, to.at)
-	if !asked || err != nil {
+	switch {
+	case !asked || err != nil:
 		return ctx, from.is, to.is, err
+	case v.stands(ctx, op, from.at, to.at):
+		return bound(ctx, vfs.Bound{Found: from.is, FoundTo: to.is, Stands: true}), from.is, to.is, nil
 	}
 	is, err := from.at.seen(ctx, from.is, from.dir.now(from.name))
 	if err != nil {
@@ -164,10 +183,11 @@ func (v *dirView) moving(ctx context.Context, op Op, from, to end) (context.Cont
 	if !is.Absent { // the store says that there is nothing
 		from.is = is
 	}
-	if to.is, err = to.at.seen(ctx, to.is, to.dir.now(to.name)); err != nil {
-		return ctx, from.is, to.is, err
+	over := to.is
+	if over.IsZero() { // then the store says that something is there, if it is
+		over.Absent = true
 	}
-	return bound(ctx, vfs.Bound{Found: from.is, FoundTo: to.is}), from.is, to.is, nil
+	return bound(ctx, vfs.Bound{Found: from.is, FoundTo: over}), from.is, to.is, nil
 }
 
 // replacing is that of dirView for the file itself. b is what is written, if no whole file is staged.
@@ -176,20 +196,28 @@ func (v *fileView) replacing(ctx context.Context, op Op, t target, c vfs.If, b v
 	if !asked || err != nil {
 		return ctx, c, err
 	}
-	b.Found, err = t.seen(ctx, c, v.now)
+	if b.Found, b.Stands = c, v.stands(ctx, op, t); !b.Stands {
+		b.Found, err = t.seen(ctx, c, v.now)
+	}
 	return bound(ctx, b), b.Found, err
 }
 
-// aside gives up the slot while wait runs. It is for a wait for a human, so afterwards it waits for a slot as long
-// as that takes.
-func (s *slot) aside(ctx context.Context) func(wait func()) {
-	return func(wait func()) {
+// aside gives up the slot while wait runs. Afterwards it waits for a slot as long as that takes, since the store needs one
+// to drop what it has staged. But when the store does not answer, the caller is told so at once, and the change is not made.
+func (s *slot) aside(ctx context.Context) func(wait func()) error {
+	return func(wait func()) (lost error) {
 		if !s.leave() {
 			wait()
-			return
+			return nil
 		}
-		defer s.again(ctx, func() {})
 		wait()
+		s.again(ctx, func() {
+			lost = cmp.Or(context.Cause(ctx), errNoAnswer)
+			if s.giveUp != nil {
+				s.giveUp(lost)
+			}
+		})
+		return lost
 	}
 }
 

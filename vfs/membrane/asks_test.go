@@ -3,6 +3,7 @@ package membrane_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ func (a *approving) Asks(why string) error {
 	a.why = append(a.why, why)
 	return nil
 }
+
+func (a *approving) Stands() bool { return false }
 
 func (a *approving) Ready(ctx context.Context, s vfs.Staged) (func() error, error) {
 	if len(a.why) == 0 {
@@ -63,6 +66,21 @@ func asked(t testing.TB, decide func(membrane.Op, []string, vfs.Staged) error, i
 	check.Mount(t, ns, "other", vfstest.Tree{"f": {Data: "other"}})
 	d, c := check.Controlled(t, membrane.Guarded(ns.Root(), nil, approves(decide)))
 	return d, c, raw
+}
+
+// TestAskedRename: a move that needs an approval replaces nothing unless it says what, as any other. Nobody is asked then.
+func TestAskedRename(t *testing.T) {
+	d, _, raw := asked(t, func(membrane.Op, []string, vfs.Staged) error {
+		t.Error("somebody was asked")
+		return nil
+	})
+	before := check.Picture(t, raw)
+	m := check.DirAt(t, d, "m")
+	check.Is(t, "a move over a file", m.Rename(t.Context(), "f", check.DirAt(t, d, "m/a"), "f", vfs.If{}, vfs.If{}), vfs.Exists)
+	check.Is(t, "a move over a directory", m.Rename(t.Context(), "f", m, "z", vfs.If{}, vfs.If{}), vfs.Exists)
+	if now := check.Picture(t, raw); now != before {
+		t.Errorf("there is %s, and was %s", now, before)
+	}
 }
 
 // TestAskedOnce: a change waits for one approval, of what is there and what is written.
@@ -107,7 +125,7 @@ func TestAskedOnce(t *testing.T) {
 			return d.Rename(ctx, "f", d, "n", vfs.If{}, vfs.If{})
 		}, vfs.Bound{Found: is("content"), FoundTo: absent}, ""},
 		"rename over": {func(ctx context.Context, d vfs.Dir, _ vfs.File) error {
-			return d.Rename(ctx, "f", check.DirAt(t, d, "a"), "f", vfs.If{}, vfs.If{})
+			return d.Rename(ctx, "f", check.DirAt(t, d, "a"), "f", vfs.If{}, is("below"))
 		}, vfs.Bound{Found: is("content"), FoundTo: is("below")}, ""},
 		"rename dir": {func(ctx context.Context, d vfs.Dir, _ vfs.File) error {
 			return d.Rename(ctx, "a", d, "n", vfs.If{}, vfs.If{})
@@ -233,16 +251,24 @@ func TestAskedBeside(t *testing.T) {
 	check.Is(t, "nobody to ask", check.Put(t.Context(), none, "f", "newer"), vfs.AskDenied)
 }
 
-// TestAskedInParts: nobody can be asked about a part of a larger change.
+// TestAskedInParts: nobody can be asked about a part of a change that needs two grants, or of a batch.
 func TestAskedInParts(t *testing.T) {
-	d, _, raw := asked(t, func(op membrane.Op, _ []string, _ vfs.Staged) error {
+	none := approves(func(op membrane.Op, _ []string, _ vfs.Staged) error {
 		t.Errorf("asked about %+v", op)
 		return nil
 	})
+	_, raw := check.Store(t, check.Sample)
+	ns := namespace.New()
+	check.OK(t, ns.Mount("m", raw, namespace.Options{Guards: []membrane.Guard{deny.Must("**").Ask("m")}}))
+	check.Mount(t, ns, "other", vfstest.Tree{"f": {Data: "other"}})
+	d, grant := membrane.Guarded(ns.Root(), nil, none), membrane.Guarded(ns.Root(), nil, none)
 	before := check.Picture(t, raw)
 	m, other := check.DirAt(t, d, "m"), check.DirAt(t, d, "other")
-	check.Is(t, "to another mount", m.Rename(t.Context(), "f", other, "g", vfs.If{}, vfs.If{}), vfs.AskDenied)
-	check.Is(t, "from another mount", other.Rename(t.Context(), "f", m, "g", vfs.If{}, vfs.If{}), vfs.AskDenied)
+	for _, name := range []string{"m", "other"} {
+		to := check.DirAt(t, grant, name)
+		check.Is(t, "to another grant", m.Rename(t.Context(), "f", to, "g", vfs.If{}, vfs.If{}), vfs.AskDenied)
+	}
+	check.Is(t, "from another grant", other.Rename(t.Context(), "f", check.DirAt(t, grant, "m"), "g", vfs.If{}, vfs.If{}), vfs.AskDenied)
 	_, _, err := membrane.Hold(t.Context(), d, []membrane.Op{{Kind: membrane.OpReplace, Path: "m/f"}})
 	check.Is(t, "a batch", err, vfs.AskDenied)
 	if check.Picture(t, raw) != before {
@@ -319,6 +345,7 @@ func waiters(t *testing.T, end func(*membrane.Control, *namespace.Namespace) err
 	if took := time.Since(begun); took > 0 {
 		t.Errorf("the end took %v", took)
 	}
+	synctest.Wait() // those that were answered before they got their slot again clean up
 	if s := membrane.Stats(b); s.Inside != 0 || s.Waiting != 0 || grant.Used(meter.Waits) != 0 {
 		t.Errorf("at the end: %+v", s)
 	}
@@ -331,6 +358,8 @@ type waiting struct {
 }
 
 func (waiting) Asks(string) error { return nil }
+
+func (waiting) Stands() bool { return false }
 
 func (w waiting) Ready(ctx context.Context, s vfs.Staged) (func() error, error) {
 	if s.Bound == nil {
@@ -347,4 +376,77 @@ func (w waiting) Ready(ctx context.Context, s vfs.Staged) (func() error, error) 
 		err = late
 	}
 	return nil, err
+}
+
+// TestApprovedInAHungStore: calls whose approval comes when the store does not answer any more are told so within a second or two, and
+// change nothing, also when it answers again.
+func TestApprovedInAHungStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, raw := check.Store(t, check.Sample)
+		b := membrane.NewBulkhead(2)
+		store := membrane.Guarded(raw, nil, membrane.Guard{Bulkhead: b}, deny.Must("z/**", "f").Ask("m"))
+		ns := namespace.New()
+		check.OK(t, ns.Mount("m", store, namespace.Options{}))
+		decided := make(chan struct{})
+		d := membrane.Guarded(ns.Root(), nil, membrane.Guard{Changes: true, Around: func(ctx context.Context, op membrane.Op, do check.Do) (vfs.Effect, error) {
+			call := vfs.CallOf(ctx)
+			call.OnChange(&asksAside{decided: decided})
+			return do(vfs.WithCall(ctx, call))
+		}})
+		m := check.DirAt(t, d, "m")
+		before := check.Picture(t, raw)
+		grant := meter.NewHost(nil).Grant("guest", nil)
+		var calls sync.WaitGroup
+		for i := range 4 {
+			calls.Go(func() {
+				ctx, turn, err := grant.Begin(t.Context(), meter.Work)
+				check.OK(t, err)
+				defer turn.End()
+				switch i {
+				case 0:
+					_, err = check.DirAt(t, m, "z").Mkdir(ctx, "n")
+				case 1:
+					err = check.Put(ctx, m, "z/p", "new")
+				case 2:
+					_, err = check.FileAt(t, m, "f").WriteAt(ctx, []byte("x"), 0, vfs.If{})
+				case 3:
+					err = m.Remove(ctx, "f", vfs.If{})
+				}
+				check.Is(t, fmt.Sprintf("call %d", i), err, vfs.Busy)
+			})
+		}
+		synctest.Wait()
+		hang := make(chan struct{})
+		var hung sync.WaitGroup
+		for range 2 {
+			hung.Go(func() { _ = b.Run(t.Context(), func(context.Context) error { <-hang; return nil }) })
+		}
+		synctest.Wait()
+		begun := time.Now()
+		close(decided)
+		calls.Wait()
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("they were told after %v", took)
+		}
+		close(hang)
+		hung.Wait()
+		synctest.Wait()
+		if s := membrane.Stats(b); s.Inside != 0 || s.Waiting != 0 || grant.Used(meter.Waits) != 0 {
+			t.Errorf("at the end: %+v", s)
+		}
+		if after := check.Picture(t, raw); after != before {
+			t.Errorf("%s\nrather than\n%s", after, before)
+		}
+	})
+}
+
+// asksAside is a Change whose approval comes when decided is closed.
+type asksAside struct{ decided chan struct{} }
+
+func (*asksAside) Asks(string) error { return nil }
+
+func (*asksAside) Stands() bool { return false }
+
+func (a *asksAside) Ready(ctx context.Context, s vfs.Staged) (func() error, error) {
+	return nil, vfs.Aside(ctx, func() { <-a.decided })
 }

@@ -115,6 +115,26 @@ func TestNothingAfterRevoke(t *testing.T) {
 	}
 }
 
+// TestStuckDecided: who exchanged rules is told of a change that does not end. Nothing is shut.
+func TestStuckDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, c, plan, _ := faulty(t)
+		pause, done := plan.Pause(faultfs.Replace, faultfs.Commit, 1), make(chan error, 1)
+		go func() { done <- check.Put(t.Context(), check.DirAt(t, d, "a"), "stuck", "x") }()
+		<-pause.Reached()
+		begun := time.Now()
+		err := c.Decided()
+		check.Is(t, "one that does not end", err, vfs.Busy)
+		if took := time.Since(begun); took != membrane.Grace || !strings.Contains(err.Error(), "the rules hold, but 1 changes") || !strings.Contains(err.Error(), "replace a/stuck") {
+			t.Errorf("after %v: %v", took, err)
+		}
+		check.OK(t, check.Put(t.Context(), d, "f", "x"))
+		pause.Resume()
+		check.OK(t, <-done)
+		check.OK(t, c.Decided())
+	})
+}
+
 // TestStuckCommit is a change that does not end within the grace.
 func TestStuckCommit(t *testing.T) {
 	for name, shut := range map[string]func(*membrane.Control) error{

@@ -2,6 +2,7 @@ package membrane
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"capd/vfs"
@@ -118,4 +119,29 @@ func (c *Control) Dup() *Control {
 		d.node = c.node.retain()
 	}
 	return d
+}
+
+// At reports whether n is behind c's own gate, without another one below it. n is in the same tree.
+func (c *Control) At(n vfs.Node) bool { return gateOf(n) == c.Gate }
+
+// Below reports whether c's gate is that of n, or was derived from it. n is in the same tree.
+func (c *Control) Below(n vfs.Node) bool {
+	top := gateOf(n)
+	if top == nil || top.tree != c.tree {
+		return false
+	}
+	c.tree.mu.Lock()
+	defer c.tree.mu.Unlock()
+	return slices.Contains(c.Gate.above(), top)
+}
+
+// gateOf returns the gate that n was derived from, or nil for a node behind no membrane.
+func gateOf(n vfs.Node) *Gate {
+	switch v := n.(type) {
+	case *dirView:
+		return v.base
+	case *fileView:
+		return v.base
+	}
+	return nil
 }

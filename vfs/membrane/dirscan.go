@@ -42,6 +42,9 @@ func (v *dirView) scan(ctx context.Context, names []string, most int, found func
 				kept = append(kept, e)
 			}
 		}
+		if ok {
+			v.noteScan(vfs.Join(v.path, name), r)
+		}
 		found(name, kept, ok)
 	})
 }
@@ -55,6 +58,7 @@ func (v *dirView) shows(ctx context.Context, path string, r *rules) bool {
 // Any implements [vfs.Searcher]. It leaves out what is withheld.
 func (v *dirView) Any(ctx context.Context, is func(vfs.Entry) bool) (found bool, err error) {
 	err = v.look(ctx, OpList, func(ctx context.Context) error {
+		v.note(OpList)
 		return v.guards.within(ctx, func(ctx context.Context) error {
 			found, err = vfs.Any(ctx, v.dir, func(e vfs.Entry) bool { return !v.guards.skips(v.standing(), e.Name) && is(e) })
 			return err

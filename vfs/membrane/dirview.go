@@ -3,8 +3,6 @@ package membrane
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"iter"
 
 	"capd/vfs"
@@ -173,6 +171,7 @@ func (v *dirView) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry
 	return func(yield func(vfs.Entry, error) bool) {
 		more := true
 		err := v.look(ctx, OpList, func(ctx context.Context) error {
+			v.note(OpList)
 			for e, err := range v.guards.entries(ctx, v.dir, from) {
 				if err != nil {
 					return err
@@ -261,177 +260,4 @@ func (v *dirView) Symlink(ctx context.Context, name, text string) error {
 	return v.change(ctx, op, nil, []target{t}, func(ctx context.Context) error {
 		return vfs.Symlink(ctx, v.dir, name, text)
 	})
-}
-
-func (v *dirView) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
-	return v.put(ctx, name, r, c, false, func(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
-		return v.dir.Replace(ctx, name, r, c)
-	})
-}
-
-// Install implements [vfs.Installer]. Guards see it as OpReplace.
-func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
-	return v.put(ctx, name, r, c, exec, func(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
-		return vfs.Install(ctx, v.dir, name, r, exec, c)
-	})
-}
-
-func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, exec bool, do func(context.Context, io.Reader, vfs.If) (vfs.Version, error)) (vfs.Version, error) {
-	t, err := v.target(ctx, name, vfs.CheckName, OpReplace.need()|reads(c), false)
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	if err := v.single(ctx, name, t); err != nil {
-		return vfs.Version{}, err
-	}
-	ctx, is, err := v.replacing(ctx, Op{Kind: OpReplace, Path: t.path}, t, name, c, exec)
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) }), bounds: t.rules.bounds(t.need)}
-	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) { return do(ctx, staged, is) })
-}
-
-// size returns the size of the file called name, 0 when there is none.
-func (v *dirView) size(ctx context.Context, name string) int64 {
-	var info vfs.Info
-	_ = v.guards.within(vfs.Recalling(ctx), func(ctx context.Context) error { // Replace itself reports what is wrong
-		n, err := v.dir.Lookup(ctx, name)
-		if err != nil {
-			return err
-		}
-		defer n.Close()
-		info, err = n.Stat(ctx)
-		return err
-	})
-	return info.Size
-}
-
-// replace runs do, which replaces the file at t with what is staged. The caller has
-// checked that t is not refused.
-func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (vfs.Version, error)) (vfs.Version, error) {
-	end, err := t.view.meters().stream()
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
-	if t.view.guards.bulkhead == nil || neverWaits(staged.r) {
-		defer end()
-		return t.put(staged, do)
-	}
-	// The write gives up its slot in the bulkhead while it waits for the reader. If it
-	// gets no place again, the caller is answered busy at once, while the store removes
-	// what was staged.
-	type outcome struct {
-		version vfs.Version
-		err     error
-	}
-	done, gaveUp := make(chan outcome, 1), make(chan error, 1)
-	staged.ctx = vfs.WithCall(ctx, vfs.CallOf(ctx).Unseen())
-	staged.giveUp = func(err error) { gaveUp <- err }
-	go func() {
-		var o outcome
-		defer func() {
-			if p := recover(); p != nil { // only this write fails
-				o = outcome{err: vfs.Hide(fmt.Errorf("panic in a whole-file write: %v", p))}
-			}
-			end()
-			done <- o
-		}()
-		o.version, o.err = t.put(staged, do)
-	}()
-	select {
-	case o := <-done:
-		return o.version, o.err
-	case err := <-gaveUp:
-		return vfs.Version{}, err
-	}
-}
-
-// put is replace inside the guards.
-func (t target) put(staged *stagedReader, do func(context.Context) (vfs.Version, error)) (version vfs.Version, err error) {
-	defer staged.end()
-	defer t.watch(staged.ctx, func(error) { close(staged.dead) })()
-	err = t.view.change(staged.ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
-		if b := t.view.guards.bulkhead; b != nil {
-			in, err := b.enter(ctx)
-			if err != nil {
-				return err
-			}
-			staged.slot = &slot{first: in, in: in, has: true}
-			defer staged.slot.end()
-			ctx = staged.slot.entered(b.noted(ctx))
-		}
-		version, err = do(ctx)
-		return err
-	}, t))
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	return version, nil
-}
-
-// reads returns the rights that c needs beyond the right to write. A condition on a
-// version reveals something about the content, so it needs the right to read.
-func reads(c vfs.If) mode {
-	if !c.Is.IsZero() {
-		return noRead
-	}
-	return 0
-}
-
-func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
-	t, err := v.target(ctx, name, vfs.CheckName, OpRemove.need()|reads(c), true)
-	if err == nil {
-		err = v.single(ctx, name, t)
-	}
-	if err != nil {
-		return err
-	}
-	op := Op{Kind: OpRemove, Path: t.path}
-	ctx, is, err := v.removing(ctx, op, t, name, c)
-	if err != nil {
-		return err
-	}
-	do := func(ctx context.Context) error {
-		err := v.dir.Remove(ctx, name, is)
-		if vfs.CodeOf(err) != vfs.NotEmpty {
-			return err
-		}
-		empty := v.guards.seemsEmpty(ctx, v.dir, name, t)
-		if late := t.refused(ctx); late != nil {
-			return late
-		}
-		if empty {
-			return &vfs.Error{Code: vfs.Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Disclosure{t.path}}
-		}
-		return err
-	}
-	if reads(c) != 0 {
-		do = whileBound(do, t)
-	}
-	return v.change(ctx, op, nil, []target{t}, do)
-}
-
-// seemsEmpty reports whether the directory called name in dir, at t, holds nothing
-// visible. It stops at the first visible entry, and when t is revoked.
-func (s *guardSet) seemsEmpty(ctx context.Context, dir vfs.Dir, name string, t target) bool {
-	if s.hiding == 0 && t.rules.judge == nil {
-		return false
-	}
-	n, err := dir.Lookup(ctx, name)
-	if err != nil {
-		return false
-	}
-	defer n.Close()
-	d, ok := n.(vfs.Dir)
-	if !ok {
-		return false
-	}
-	seen := false
-	err = whileBound(func(ctx context.Context) error {
-		seen, err = vfs.Any(ctx, d, func(e vfs.Entry) bool { return !s.skips(t.rules, e.Name) })
-		return err
-	}, t)(ctx)
-	return err == nil && !seen
 }

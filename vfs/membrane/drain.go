@@ -73,7 +73,10 @@ func (g *Gate) has(c *commit) bool {
 }
 
 // drain waits until ctx ends for the changes that have begun at g or below it.
-func (g *Gate) drain(ctx context.Context) error {
+func (g *Gate) drain(ctx context.Context) error { return g.drainAs(ctx, "shut") }
+
+// drainAs is drain. done is what holds although a change has not ended.
+func (g *Gate) drainAs(ctx context.Context, done string) error {
 	if g.tree.commits.Load() == 0 { // the common case, and a guest may revoke very often
 		return nil
 	}
@@ -87,7 +90,7 @@ func (g *Gate) drain(ctx context.Context) error {
 		select {
 		case <-c.done:
 		case <-grace.C:
-			return g.busyError(pending[i:])
+			return g.busyError(pending[i:], done)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -121,7 +124,7 @@ func (g *Gate) isQuiet() bool { return g.quiet }
 
 // stuck answers busy with the commits of cs that have not ended. Paths are relative to
 // g's origin: the caller need not know what is above.
-func (g *Gate) busyError(cs []*commit) error {
+func (g *Gate) busyError(cs []*commit, done string) error {
 	var what []string
 	for _, c := range cs {
 		select {
@@ -143,5 +146,5 @@ func (g *Gate) busyError(cs []*commit) error {
 	if n > 8 {
 		what = append(what[:8], "…")
 	}
-	return vfs.Errorf(vfs.Busy, "shut, but %d changes that had begun have not ended after %v and may still take effect: %s; ask again to wait again", n, Grace, strings.Join(what, ", "))
+	return vfs.Errorf(vfs.Busy, "%s, but %d changes that had begun have not ended after %v and may still take effect: %s; ask again to wait again", done, n, Grace, strings.Join(what, ", "))
 }

@@ -17,6 +17,19 @@ func (g *Gate) ExpireAt(t time.Time) {
 	g.Expire()
 }
 
+// SetExpiry makes the gate expire at t, or never by itself if t is the zero time, whatever was set
+// before. A gate that has expired stays so. A gate above may still expire earlier.
+func (g *Gate) SetExpiry(t time.Time) {
+	g.tree.mu.Lock()
+	g.expires = 0
+	if !t.IsZero() {
+		g.expires = max(t.UnixMilli(), 1)
+	}
+	g.refresh()
+	g.tree.mu.Unlock()
+	g.Expire()
+}
+
 // Deadline returns when the gate, or the first of those above it, expires. ok is false if
 // none does.
 func (g *Gate) Deadline() (t time.Time, ok bool) {
@@ -59,7 +72,11 @@ func (g *Gate) overdue() (all []*Gate) {
 
 // due reports whether the time of g, or of a gate above it, is over and was not noted yet.
 func (g *Gate) due() bool {
-	return mode(g.word.Load())&(timed|expired) == timed && g.tree.clock.Now() >= g.until.Load()
+	if mode(g.word.Load())&(timed|expired) != timed {
+		return false
+	}
+	until := g.until.Load() // 0 while SetExpiry takes the deadline away
+	return until != 0 && g.tree.clock.Now() >= until
 }
 
 // mode is what g refuses now.

@@ -62,6 +62,38 @@ func onClock(t testing.TB, c *membrane.Clock) (vfs.Dir, *membrane.Control) {
 	return check.Controlled(t, membrane.Guarded(raw, g))
 }
 
+// TestSetExpiry: a deadline can be set later and taken away, for what is below too, until it is over.
+func TestSetExpiry(t *testing.T) {
+	w := newWall()
+	d, c := onClock(t, membrane.NewClock(w.now))
+	sub, below := check.Controlled(t, check.DirAt(t, d, "a"))
+	at := func(hours int) time.Time { return w.now().Add(time.Duration(hours) * time.Hour) }
+	stat := func(what string, want vfs.Code) {
+		t.Helper()
+		_, err := sub.Stat(t.Context())
+		check.Is(t, what, err, want)
+	}
+	c.ExpireAt(at(1))
+	c.SetExpiry(at(3))
+	w.advance(2 * time.Hour)
+	stat("later", "")
+	c.SetExpiry(time.Time{})
+	if _, ok := below.Deadline(); ok {
+		t.Error("what is below has a deadline")
+	}
+	w.advance(1000 * time.Hour)
+	stat("never", "")
+	below.SetExpiry(at(1))
+	c.SetExpiry(at(2))
+	if until, _ := below.Deadline(); !until.Equal(at(1)) {
+		t.Errorf("what is below expires at %v", until)
+	}
+	c.SetExpiry(at(-1))
+	stat("earlier", vfs.Expired)
+	c.SetExpiry(at(5))
+	stat("after its end", vfs.Expired)
+}
+
 // TestExpiresWhileSuspended: while a machine is suspended no timer runs, but the wall clock goes on.
 func TestExpiresWhileSuspended(t *testing.T) {
 	w := newWall()

@@ -1,10 +1,9 @@
 package membrane
 
 import (
-	"cmp"
 	"context"
 	"io"
-	"sync"
+	"sync/atomic"
 
 	"capd/vfs"
 )
@@ -12,17 +11,34 @@ import (
 // fileView is a file behind a membrane.
 type fileView struct {
 	view
-	file vfs.File
+	file  vfs.File
+	wrote atomic.Bool // in place, since it was last synced
+}
+
+// rest says that v was synced, or is closed, if it was written in place.
+func (v *fileView) rest() {
+	if rested := v.guards.rested; rested != nil && v.wrote.Swap(false) {
+		rested(v.base.meter, v.path)
+	}
+}
+
+// Close implements [vfs.Node].
+func (v *fileView) Close() error {
+	v.rest()
+	return v.view.Close()
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	if v.guards.bare(v.standing()) { // the hot path, without closures
 		if err := v.mayRead(ctx); err != nil {
-			return 0, err
+			return v.askedReadAt(ctx, p, off, err)
 		}
 		n, err = v.readAt(ctx, p, off)
 		if late := v.may(ctx, noRead); late != nil {
 			return 0, late
+		}
+		if err == nil || err == io.EOF {
+			v.note(OpRead)
 		}
 		return n, err
 	}
@@ -40,15 +56,16 @@ func (v *fileView) mayRead(ctx context.Context) error {
 // guardedReadAt is ReadAt where a guard stands around reads.
 func (v *fileView) guardedReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	if err := v.mayRead(ctx); err != nil {
-		return 0, err
+		return v.askedReadAt(ctx, p, off, err)
 	}
 	err = v.look(ctx, OpRead, func(ctx context.Context) error {
 		n, err = v.file.ReadAt(ctx, p, off)
 		return err
 	})
 	if err != nil && err != io.EOF {
-		n = 0 // withheld, whether it was read or not
+		return 0, err // withheld, whether it was read or not
 	}
+	v.note(OpRead)
 	return n, err
 }
 
@@ -103,6 +120,7 @@ type writing struct {
 	ctx context.Context
 	op  Op
 	t   target
+	v   *fileView
 	is  vfs.If // the condition, with what an approval adds to it
 }
 
@@ -115,7 +133,10 @@ func (v *fileView) writing(ctx context.Context, kind OpKind, c vfs.If, b vfs.Bou
 	if err := v.bounded(ctx, t, b.Offset+int64(len(b.Data)), kind == OpAppend); err != nil {
 		return w, err
 	}
-	w = writing{ctx, Op{Kind: kind, Path: v.path, Offset: b.Offset, Length: int64(len(b.Data))}, t, c}
+	if c, err = t.compares(ctx, c, v.Version); err != nil {
+		return w, err
+	}
+	w = writing{ctx, Op{Kind: kind, Path: v.path, Offset: b.Offset, Length: int64(len(b.Data))}, t, v, c}
 	w.ctx, w.is, err = v.replacing(ctx, w.op, t, c, b)
 	return w, err
 }
@@ -124,7 +145,11 @@ func (w writing) write(do func(context.Context) error) error {
 	if reads(w.is) != 0 {
 		do = whileBound(do, w.t)
 	}
-	return w.t.view.change(w.ctx, w.op, nil, []target{w.t}, do)
+	err := w.t.view.change(w.ctx, w.op, nil, []target{w.t}, do)
+	if err == nil {
+		w.v.wrote.Store(true)
+	}
+	return err
 }
 
 // Sync changes nothing visible, so either the right to write or the right to read is
@@ -137,7 +162,11 @@ func (v *fileView) Sync(ctx context.Context) error {
 	if err := v.may(ctx, need); err != nil {
 		return err
 	}
-	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []*rules{v.standing()}, v.file.Sync)
+	err := v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []*rules{v.standing()}, v.file.Sync)
+	if err == nil {
+		v.rest()
+	}
+	return err
 }
 
 // Replace implements [vfs.File].
@@ -147,6 +176,10 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 		return vfs.Version{}, err
 	}
 	if err := v.bounded(ctx, t, 0, false); err != nil {
+		return vfs.Version{}, err
+	}
+	c, err := t.compares(ctx, c, v.Version)
+	if err != nil {
 		return vfs.Version{}, err
 	}
 	ctx, is, err := v.replacing(ctx, Op{Kind: OpReplace, Path: v.path}, t, c, vfs.Bound{})
@@ -170,7 +203,7 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 // Version implements [vfs.Versioner].
 func (v *fileView) Version(ctx context.Context) (version vfs.Version, err error) {
 	if err := v.mayRead(ctx); err != nil {
-		return vfs.Version{}, err
+		return v.askedVersion(ctx, err)
 	}
 	err = v.look(ctx, OpRead, whileBound(func(ctx context.Context) error {
 		version, err = vfs.VersionOf(ctx, v.file)
@@ -179,12 +212,19 @@ func (v *fileView) Version(ctx context.Context) (version vfs.Version, err error)
 	if err != nil {
 		return vfs.Version{}, err
 	}
+	v.note(OpRead)
 	return version, nil
 }
 
 // Open implements [vfs.Opener].
 func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
-	if err := v.mayRead(ctx); err != nil {
+	if err := v.mayRead(ctx); v.asksFirst(err) {
+		c, err := v.asked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	} else if err != nil {
 		return nil, err
 	}
 	end, err := v.meters().stream()
@@ -201,6 +241,7 @@ func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
 	})
 	switch {
 	case err == nil:
+		v.note(OpRead)
 		return content, nil
 	case content != nil:
 		content.Close()
@@ -208,75 +249,6 @@ func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
 		end()
 	}
 	return nil, err
-}
-
-// contentView is a content held open behind a membrane. It follows the rights of its
-// file, even after the file was closed.
-type contentView struct {
-	ctx   context.Context // of Open; may belong to a batch
-	inner vfs.Content
-	v     *fileView
-	node  *shared // of v, which may be closed
-	end   func()
-	once  sync.Once
-}
-
-func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
-	if err := c.may(); err != nil {
-		return 0, err
-	}
-	n, err := 0, error(nil)
-	late := c.v.guards.within(c.ctx, func(context.Context) error {
-		n, err = c.inner.ReadAt(p, off)
-		return nil
-	})
-	if late = cmp.Or(c.may(), late); late != nil {
-		return 0, late
-	}
-	return n, err
-}
-
-// Clone implements [vfs.Cloner]. If the right to read is revoked during the clone, the file
-// may have the content, and Clone answers an error.
-func (c *contentView) Clone(fd uintptr) error {
-	if err := c.may(); err != nil {
-		return err
-	}
-	err := c.v.guards.within(c.ctx, func(context.Context) error { return vfs.Clone(c.inner, fd) })
-	return cmp.Or(err, c.may())
-}
-
-// may checks the rights of v, closed or not.
-func (c *contentView) may() error {
-	m := c.v.mode()
-	err := m.refuse(noRead)
-	if err != nil && heldBy(c.ctx, c.v.bind().gate) {
-		err = (m &^ heldModes).refuse(noRead)
-	}
-	return cmp.Or(err, c.v.ruled(noRead))
-}
-
-func (c *contentView) Size() int64 { return c.inner.Size() }
-
-// Close does not wait, although the store's Close may. The content counts as open until
-// the store has closed it.
-func (c *contentView) Close() (err error) {
-	c.once.Do(func() {
-		if b := c.v.guards.bulkhead; b != nil && !vfs.CanTry(c.v.file) {
-			b.closes.Do(func() { _ = c.close() })
-		} else {
-			err = c.close()
-		}
-	})
-	return err
-}
-
-func (c *contentView) close() error {
-	err := c.inner.Close()
-	c.node.release()
-	c.v.base.Release()
-	c.end()
-	return err
 }
 
 // linkView is a link behind a membrane.

@@ -150,6 +150,20 @@ func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
 	return all
 }
 
+// above returns g and everything above it, each once. Needs tree.mu.
+func (g *Gate) above() []*Gate {
+	seen, all := map[*Gate]bool{g: true}, []*Gate{g}
+	for i := 0; i < len(all); i++ {
+		for _, p := range all[i].parents {
+			if !seen[p] {
+				seen[p] = true
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
 // maxDerived is how many gates may be derived one from another.
 const maxDerived = 4096
 
@@ -178,6 +192,14 @@ func (g *Gate) Release() {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
 	g.release()
+}
+
+// References returns how many references there are to the gate: controls, views through it, and gates derived from it
+// that are referred to.
+func (g *Gate) References() int {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	return g.refs
 }
 
 // acquire and release count references. A gate with references holds its parents. A

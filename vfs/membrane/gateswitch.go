@@ -10,8 +10,12 @@ import (
 const Grace = 5 * time.Second
 
 // set changes g's own mode and notifies the watchers of gates that died.
-func (g *Gate) set(add, drop mode) {
+func (g *Gate) set(add, drop mode) { g.setAnd(add, drop, func() {}) }
+
+// setAnd is set, and calls also while nothing else in the tree changes.
+func (g *Gate) setAnd(add, drop mode, also func()) {
 	g.tree.mu.Lock()
+	also()
 	g.own = g.own&^drop | add
 	type told struct {
 		w   *watcher
@@ -59,6 +63,10 @@ func (g *Gate) End() error {
 // Drain waits as Revoke does, but shuts nothing. Use it for a gate that has expired:
 // Revoke would mark that gate as revoked.
 func (g *Gate) Drain() error { return g.drain(context.Background()) }
+
+// Decided waits as Revoke does for the changes that had begun when a [Policy] was exchanged. Those that begin later are
+// decided by the new rules.
+func (g *Gate) Decided() error { return g.drainAs(context.Background(), "the rules hold") }
 
 // SetWritable unlocks the gate for changes, or locks it (false). Locking waits as
 // Revoke does. Unlocking does not return rights that an attenuation removed.

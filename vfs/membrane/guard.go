@@ -50,6 +50,7 @@ type Op struct {
 	Batch Batch // whether it belongs to a batch; see [Hold]
 
 	targets []target // that it changes
+	stored  *stored  // what its meter has counted; nil if there is no guard
 	asks    bool     // it needs an approval, for which nobody was asked yet
 }
 
@@ -60,6 +61,15 @@ func (o Op) By() *meter.Meter {
 		return nil
 	}
 	return o.targets[0].view.base.meter
+}
+
+// Stored returns by how much stored data has grown so far through the operation, as the meter of By counts it. A move to
+// another guarded tree takes away here what it adds there.
+func (o Op) Stored() vfs.Effect {
+	if o.stored == nil {
+		return vfs.Effect{}
+	}
+	return vfs.Effect{Bytes: o.stored.bytes.Load(), Nodes: o.stored.nodes.Load()}
 }
 
 // OnRevoke calls f when a right that the change needs is taken back; see the function OnRevoke. It is for a guard that waits.
@@ -95,10 +105,21 @@ type Guard struct {
 
 	// Asks matches the paths at which a change needs an approval; see [vfs.Asks]. The change waits for it when
 	// everything else allows it, and is made only if nothing else has changed there meanwhile. The
-	// Matcher is that of the root. Why says what asks, for an operator, where at, which comes from Asks, has matched:
-	// "project: **/.git/**".
+	// Matcher is that of the root.
 	Asks Matcher
-	Why  func(at Matcher) string
+
+	// Why says what asks, or what hides, for an operator, where at, which comes from Asks or Hides, has matched:
+	// "project: **/.git/**". A guard that asks has one.
+	Why func(at Matcher) string
+
+	// AskRead is called before a file is read where Policy asks before reads, once to learn whether that could be approved and once
+	// with the version that is read. It returns when that is approved, or an error. It may wait for a human; see [vfs.Aside].
+	// Nil: such reads are askDenied.
+	AskRead func(ctx context.Context, r AskedRead) error
+
+	// Stands reports whether a change was approved for now, whatever is there; see [vfs.Stands]. It is for a guard whose Around
+	// answers for changes. Nil: none was.
+	Stands func(op Op) bool
 
 	// Around runs around an operation. It calls do at most once, before it returns, and
 	// returns do's error or one of its own. The context it gives to do must descend
@@ -124,6 +145,21 @@ type Guard struct {
 	// one guard of a tree has one.
 	Policy Policy
 
+	// Denied, if not nil, is told of calls that were refused; see [Denied]. It must not wait. Only one of a tree's guards
+	// has one.
+	Denied func(Denial)
+
+	// Reads, if not nil, counts what is read and listed. Only one of a tree's guards has one.
+	Reads *Reads
+
+	// Rested, if not nil, is told when a file that was written in place through the capability with the meter by was
+	// synced or closed. It must not wait. Only one of a tree's guards has one.
+	Rested func(by *meter.Meter, path string)
+
+	// Staged, if not nil, is told what the capability with the meter by has counted when a staged directory is placed
+	// at path, or is dropped: no Around runs then. It must not wait.
+	Staged func(by *meter.Meter, path string, e vfs.Effect)
+
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
 	// one of a tree's guards has one. A [capd/vfs/namespace.Namespace] needs none, since
 	// each mount has its own.
@@ -135,13 +171,20 @@ type guardSet struct {
 	mask        mode                   // of the view at the root
 	root        *rules                 // of the guards
 	hiding      int                    // how many of the rules hide
+	hidden      []func(Matcher) string // the Why of those; each may be nil
 	asking      []func(Matcher) string // the Why of the rules after those, which ask
 	arounds     []around               // all
 	readArounds []around               // those that also run around reads
 	meters      []*meter.Meter
 
-	policy   Policy    // nil for none
-	bulkhead *Bulkhead // nil for none
+	policy   Policy                                 // nil for none
+	stands   func(Op) bool                          // nil: none was approved
+	askRead  func(context.Context, AskedRead) error // nil: nobody is asked before reads
+	denied   func(Denial)                           // nil for none
+	reads    *Reads                                 // nil for none
+	rested   func(*meter.Meter, string)             // nil for none
+	staged   func(*meter.Meter, string, vfs.Effect) // nil for none
+	bulkhead *Bulkhead                              // nil for none
 }
 
 type around struct {
@@ -154,6 +197,7 @@ func newGuardSet(guards []Guard) *guardSet {
 	for _, g := range guards {
 		if g.Hides != nil {
 			s.root.at = append(s.root.at, g.Hides)
+			s.hidden = append(s.hidden, g.Why)
 		}
 	}
 	s.hiding = len(s.root.at)
@@ -181,8 +225,26 @@ func newGuardSet(guards []Guard) *guardSet {
 		if g.Meter != nil {
 			s.meters = append(s.meters, g.Meter)
 		}
+		if g.AskRead != nil {
+			s.askRead = g.AskRead
+		}
+		if g.Stands != nil {
+			s.stands = g.Stands
+		}
 		if g.Policy != nil {
 			s.policy = g.Policy
+		}
+		if g.Denied != nil {
+			s.denied = g.Denied
+		}
+		if g.Rested != nil {
+			s.rested = g.Rested
+		}
+		if g.Staged != nil {
+			s.staged = g.Staged
+		}
+		if g.Reads != nil {
+			s.reads = g.Reads
 		}
 		if g.Bulkhead != nil {
 			s.bulkhead = g.Bulkhead

@@ -39,10 +39,10 @@ func Hold(ctx context.Context, d vfs.Dir, ops []Op) (held context.Context, relea
 		return nil, nil, err
 	}
 	b := &batch{commit: &commit{batch: max(len(ops), 1), done: make(chan struct{})}, asked: map[guardedPath]bool{}, outer: batchOf(ctx)}
-	if err := (&Holding{ctx, b, false}).In(d, ops); err != nil {
+	if err := (&Holding{ctx: ctx, batch: b}).In(d, ops); err != nil {
 		return nil, nil, err
 	}
-	if err := (&Holding{ctx, b, true}).In(d, ops); err != nil {
+	if err := (&Holding{ctx: ctx, batch: b, enter: true}).In(d, ops); err != nil {
 		b.release()
 		return nil, nil, err
 	}
@@ -61,17 +61,27 @@ func holds(d vfs.Dir) bool {
 }
 
 // Holding is a [Hold] under way, as a [Composed] directory sees it. First it asks whether
-// the changes may be made, then it enters the gates that they need.
+// the changes may be made, then it enters the gates that they need. In an [Explain] it
+// only asks, also about a read of the directory itself, which has the path "".
 type Holding struct {
-	ctx   context.Context
-	batch *batch
-	enter bool
+	ctx     context.Context
+	batch   *batch
+	enter   bool
+	explain *explaining
+	why     *[]string // of an Asking; nil for none
+	refuse  bool      // an Asking asks what is refused
 }
 
 // In asks about ops in d, or enters their gates. Paths are relative to d.
 func (h *Holding) In(d vfs.Dir, ops []Op) error {
 	switch d := d.(type) {
 	case *dirView:
+		switch {
+		case h.explain != nil:
+			return h.explain.in(d, h, ops)
+		case h.why != nil:
+			return d.asking(h, ops)
+		}
 		if h.enter {
 			return d.enter(h, ops)
 		}
@@ -172,10 +182,8 @@ func (v *dirView) ask(h *Holding, ops []Op) error {
 		if err != nil {
 			return err
 		}
-		for i, t := range targets {
-			if err := t.refused(h.ctx); err != nil {
-				return vfs.At([]string{op.Path, op.To}[i], err)
-			}
+		if err := refusedAt(h.ctx, op, targets); err != nil {
+			return err
 		}
 		here, ends := Op{Kind: op.Kind, Path: targets[0].path, Batch: Ahead}, []*rules{targets[0].rules}
 		if len(targets) > 1 {

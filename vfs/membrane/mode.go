@@ -42,8 +42,8 @@ var (
 	// ErrCovered is the error for a call on a node that a mount covers.
 	ErrCovered = vfs.Errorf(vfs.Stale, "something was mounted over this; look it up again")
 
-	// ErrEnded is the error for a call through a gate whose host has ended.
-	ErrEnded = vfs.Errorf(vfs.Stale, "this host has ended; the locator works again when it runs again")
+	// ErrEnded is the error for a call through a gate whose host has ended, or has ended the gate to change its grant.
+	ErrEnded = vfs.Errorf(vfs.Stale, "its host has ended this; the locator works again while the host runs")
 
 	errUnreadable = vfs.Errorf(vfs.Denied, "the host has stopped reading through this capability")
 )

@@ -38,6 +38,7 @@ type Bounds struct {
 	Inside       string // with LinksInside: a link leads to nothing outside this path
 	LinksInside  bool
 	NoHardLinks  bool // no file is used that has more than one name in its store
+	AuditReads   bool // each read is told one by one; see [Reads]
 }
 
 // Judge decides about operations at one path by rules. It never changes; Step returns the

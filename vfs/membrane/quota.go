@@ -1,6 +1,8 @@
 package membrane
 
 import (
+	"sync/atomic"
+
 	"capd/meter"
 	"capd/vfs"
 )
@@ -84,10 +86,33 @@ func (p meters) stream() (end func(), err error) {
 	return func() { p.give(meter.Streams, 1) }, nil
 }
 
+// stored is what the meter of a gate has counted of one operation. A nil stored counts nothing.
+type stored struct{ bytes, nodes atomic.Int64 }
+
+func (s *stored) add(e vfs.Effect) {
+	if s != nil {
+		s.bytes.Add(e.Bytes)
+		s.nodes.Add(e.Nodes)
+	}
+}
+
+// dropped returns a function that adds what it is told, and tells outer, which may be nil.
+func (s *stored) dropped(outer func(vfs.Effect)) func(vfs.Effect) {
+	if s == nil {
+		return outer
+	}
+	return func(e vfs.Effect) {
+		s.add(e)
+		if outer != nil {
+			outer(e)
+		}
+	}
+}
+
 // commits returns a Committer that reserves in m what a change may grow by, and then
 // counts by how much it did. account, if not nil, returns what the change is worth to
-// m, given what it is to the store.
-func commits(m *meter.Meter, account func(vfs.Effect) vfs.Effect) vfs.Committer {
+// m, given what it is to the store. also counts the same; it may be nil.
+func commits(m *meter.Meter, account func(vfs.Effect) vfs.Effect, also *stored) vfs.Committer {
 	if account == nil {
 		account = func(e vfs.Effect) vfs.Effect { return e }
 	}
@@ -102,6 +127,7 @@ func commits(m *meter.Meter, account func(vfs.Effect) vfs.Effect) vfs.Committer 
 			here = account(got)
 		}
 		m.Settle(reserved, meter.Effect(here))
+		also.add(here)
 		return got, err
 	}
 }

@@ -23,9 +23,16 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	if err := v.movable(ctx, name, src, d, newName, tgt); err != nil {
 		return err
 	}
+	if from, err = src.compares(ctx, from, v.version(name)); err != nil {
+		return err
+	}
+	if to, err = tgt.compares(ctx, to, d.version(newName)); err != nil {
+		return err
+	}
+	src.compared = false // a move reads what it moves, whatever its condition is
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
 	carry := v.carrier(d)
-	if d.guards != v.guards || carry != nil {
+	if d.guards != v.guards {
 		ctx = vfs.InParts(ctx)
 	}
 	ctx, from, to, err = v.moving(ctx, op, end{v, src, name, from}, end{d, tgt, newName, to})

@@ -44,6 +44,20 @@ func (r Rights) Names() []string {
 // MarshalJSON returns the names of the rights in r as a list.
 func (r Rights) MarshalJSON() ([]byte, error) { return json.Marshal(r.Names()) }
 
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *Rights) UnmarshalJSON(text []byte) error {
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	if *r = 0; len(names) == 0 {
+		return nil
+	}
+	got, err := ParseRights(strings.Join(names, ","))
+	*r = got
+	return err
+}
+
 // String returns the names of the rights in r, separated by commas: "read,list". It
 // returns "all" for all of them and "none" for none.
 func (r Rights) String() string {

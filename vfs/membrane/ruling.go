@@ -8,8 +8,8 @@ import (
 )
 
 // ruled returns the error with which the policy refuses an operation on v that needs need.
-// It is denied where a rule denies it, and askDenied where one asks, since nobody is asked
-// about reads.
+// It is denied where a rule denies it, and askDenied where one asks. Before a file is read, somebody
+// is asked; see readasks.go.
 func (v *view) ruled(need mode) error {
 	if v.guards.policy == nil {
 		return nil
@@ -64,7 +64,7 @@ func (t target) why() string {
 	if t.rules.judge == nil {
 		return ""
 	}
-	v := t.rules.judge.Judge(Rights(t.need & noRights))
+	v := t.rules.judge.Judge(Rights(t.askable() & noRights))
 	if v.Says != Asks {
 		return ""
 	}
@@ -85,8 +85,8 @@ func (t target) exchanged(ctx context.Context) error {
 	if err := now.refuse(t.need, Denies); err != nil {
 		return err
 	}
-	if t.rules.refuse(t.need, Asks) == nil {
-		return now.refuse(t.need, Asks)
+	if t.rules.refuse(t.askable(), Asks) == nil {
+		return now.refuse(t.askable(), Asks)
 	}
 	return nil
 }

@@ -24,6 +24,16 @@ const (
 	RefuseAll // for good
 )
 
+// Names returns words for what r refuses.
+func (r Refusals) Names() (names []string) {
+	for i, name := range []string{"reads", "changes", "all"} {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // NewKeptGate is [NewGateOn] for a tree whose settings s keeps. A [Control] of a gate in that tree waits for s.
 func NewKeptGate(s Settings, c *Clock) *Gate {
 	g := NewGateOn(c)
@@ -44,8 +54,9 @@ func (c *Control) Revoke() error {
 	if c.tree.settings == nil {
 		return c.Gate.Revoke()
 	}
-	c.set(revoked, 0)
-	kept := c.keepRevoked()
+	var ids []int64
+	c.setAnd(revoked, 0, func() { ids = c.keptBelow() }) // whoever is told of the end may release a gate
+	kept := c.keepRevoked(ids)
 	return cmp.Or(c.Gate.Revoke(), kept)
 }
 
@@ -91,17 +102,19 @@ func (c *Control) keepOwn(add, drop mode) error {
 	return t.settings.Set(id, path, refusals(own))
 }
 
-// keepRevoked keeps that c's gate was revoked.
-func (c *Control) keepRevoked() error {
-	t := c.tree
-	t.mu.Lock()
-	var ids []int64
-	for _, g := range c.below() {
-		if g.kept != 0 {
-			ids = append(ids, g.kept)
+// keptBelow returns the ids of what is kept at g and below it. Needs tree.mu.
+func (g *Gate) keptBelow() (ids []int64) {
+	for _, at := range g.below() {
+		if at.kept != 0 {
+			ids = append(ids, at.kept)
 		}
 	}
-	t.mu.Unlock()
+	return ids
+}
+
+// keepRevoked keeps that c's gate was revoked, and with it the capabilities with those ids.
+func (c *Control) keepRevoked(ids []int64) error {
+	t := c.tree
 	var err error
 	if c.name != "" { // a route: what it leads to is no capability of its own
 		t.keeping.Lock()

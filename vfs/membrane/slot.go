@@ -14,6 +14,8 @@ type slot struct {
 	in    inside // where it is now
 	has   bool   // the write has the slot now
 	over  bool   // the write has ended
+
+	giveUp func(error) // called when it gets no place again after a wait for a human; nil if it never has one
 }
 
 // leave gives up the slot, and reports whether the write had it.

@@ -35,8 +35,18 @@ func (s *stagedView) Place(ctx context.Context) error {
 	if err := s.in.refused(ctx); err != nil {
 		return err
 	}
-	ctx = s.committing(ctx, Op{Kind: OpMkdir, Path: s.path}, nil, []target{s.in})
-	return s.guards.within(ctx, s.staged.Place)
+	op := Op{Kind: OpMkdir, Path: s.path, stored: &stored{}}
+	ctx = s.committing(ctx, op, nil, []target{s.in})
+	err := s.guards.within(ctx, s.staged.Place)
+	s.tell(op.Stored())
+	return err
+}
+
+// tell tells a guard what the gate's meter has counted.
+func (s *stagedView) tell(e vfs.Effect) {
+	if s.guards.staged != nil && e != (vfs.Effect{}) {
+		s.guards.staged(s.base.meter, s.path, e)
+	}
 }
 
 // Drop implements [vfs.StagedDir]. It credits the meters of this view, and those of the
@@ -54,5 +64,6 @@ func (s *stagedView) Drop(ctx context.Context) (e vfs.Effect) {
 		_ = drop(ctx)
 	}
 	credit(e)
+	s.tell(e)
 	return e
 }

@@ -2,6 +2,7 @@ package membrane
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"capd/vfs"
@@ -25,9 +26,33 @@ func (s *guardSet) inside(ctx context.Context, do func(context.Context) error) e
 	if err != nil {
 		return err
 	}
-	held := &slot{first: in, in: in, has: true}
-	defer held.end()
-	return do(held.entered(s.bulkhead.noted(ctx)))
+	gaveUp := make(chan error, 1)
+	held := &slot{first: in, in: in, has: true, giveUp: func(err error) { gaveUp <- err }}
+	return apart(gaveUp, func() error {
+		defer held.end()
+		return do(held.entered(s.bulkhead.noted(vfs.WithCall(ctx, vfs.CallOf(ctx).Unseen()))))
+	})
+}
+
+// apart runs do and returns its error, or one that comes from gaveUp before: then do, which has given up, goes on to clean up.
+func apart(gaveUp <-chan error, do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := vfs.Errorf(vfs.Internal, "it panicked")
+		defer func() {
+			if p := recover(); p != nil { // only this change fails
+				err = vfs.Hide(fmt.Errorf("panic in a change: %v", p))
+			}
+			done <- err
+		}()
+		err = do()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case err := <-gaveUp:
+		return err
+	}
 }
 
 // enter is within for a read, which leaves nothing for later. The caller calls exit.

@@ -19,18 +19,32 @@ type carryEnd struct {
 }
 
 // carry moves the node at src, in one tree, to dst in another, with everything in it; see
-// [copier.Move]. It answers limit for more than maxCarried nodes, and denied for a
+// [copier.Move]. It answers limit for more than maxCarried nodes, or for more than the caller's open calls may hold, and denied for a
 // directory in which policy hides something.
 func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) error {
 	if err := membrane.MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
 		return err
 	}
+	asked := approval{ctx, src, dst}
 	ctx = vfs.InParts(ctx)
-	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole}
+	held := membrane.CallBytesOf(ctx)
+	defer held.End()
+	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole, Planned: asked.ask, Hold: smaller(held.Take)}
 	if src.noLinks || dst.noLinks {
 		o.Link = func(context.Context, string, string) error { return vfs.ErrNoLinks }
 	}
 	return copier.Move(ctx, copier.Spot{Dir: src.dir, Name: src.name, If: from}, copier.Spot{Dir: dst.dir, Name: dst.name, If: to}, o)
+}
+
+// smaller is take for a move: a smaller one may have room.
+func smaller(take func(int64) error) func(int64) error {
+	return func(n int64) error {
+		err := take(n)
+		if vfs.CodeOf(err) == vfs.Limit {
+			err = vfs.Errorf(vfs.Limit, "%s, or move a smaller part", vfs.Message(err))
+		}
+		return err
+	}
 }
 
 // whole answers denied for a directory in which policy hides something: that could

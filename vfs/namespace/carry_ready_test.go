@@ -18,6 +18,8 @@ type counting struct {
 
 func (counting) Asks(string) error { return nil }
 
+func (counting) Stands() bool { return false }
+
 func (c counting) Ready(context.Context, vfs.Staged) (func() error, error) {
 	*c.asked++
 	return nil, c.err

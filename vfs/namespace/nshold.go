@@ -9,7 +9,16 @@ import (
 )
 
 // Hold implements [membrane.Composed].
-func (d *nsDir) Hold(h *membrane.Holding, ops []membrane.Op) error { return d.byTree(ops, h.In) }
+func (d *nsDir) Hold(h *membrane.Holding, ops []membrane.Op) error {
+	if len(ops) == 1 && !ops[0].Kind.Changes() {
+		p, err := d.now()
+		if err != nil || p.dir == nil {
+			return err
+		}
+		return h.In(p.dir, ops)
+	}
+	return d.byTree(ops, h.In)
+}
 
 // byTree calls f for each of ops, with the directory v of a tree and the op with paths
 // relative to v.

@@ -24,6 +24,9 @@ type ApplyOptions struct {
 	Target  vfs.Dir // the lower tree behind its present guards; nil means the lower tree itself
 	Journal vfs.Dir // of package batch
 
+	// ID, if not nil, is asked after Check for the id of the batch; see [batch.Options].
+	ID func() string
+
 	// Check, if not nil, gets all changes as Diff would return them. If it returns an
 	// error, Apply returns that error and changes nothing.
 	Check func([]diff.Change) error
@@ -96,10 +99,13 @@ func (o *Overlay) apply(ctx context.Context, s *snapshot, options ApplyOptions) 
 		err := o.make(inner, s.settle(chosen, nothing), true, nil)
 		return Applied{Dropped: p.dropped}, err
 	}
-	id := ""
+	id, named := "", ""
+	if options.ID != nil {
+		named = options.ID()
+	}
 	err = o.carryOut(ctx, s, chosen, changes, nothing, func(lock func()) (err error) {
 		id, err = batch.Run(ctx, options.Journal, cmp.Or(options.Target, o.lower), changes, batch.Options{
-			Name: o.name, Keep: true, Progress: options.Progress,
+			ID: named, Name: o.name, Keep: true, Progress: options.Progress,
 			Step: func(step string) {
 				if step == "intent" { // all of the overlay's contents are copied; the lower tree changes next
 					lock()

@@ -140,7 +140,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 				return nil, err
 			}
 		}
-		grows, err := s.leaves(ctx)
+		was, err := s.info(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -153,6 +153,6 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 			return nil, err
 		}
 		edits = append(append(edits, away...), touches(s.parent, nowMs()))
-		return &step{grows: grows, edits: edits}, nil
+		return &step{grows: vfs.Effect{Bytes: -was.Size, Nodes: -1}, was: was, edits: edits}, nil
 	})
 }

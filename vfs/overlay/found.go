@@ -210,11 +210,11 @@ func (f *found) versionIn(ctx context.Context, s *spot) (vfs.Version, error) {
 	switch {
 	case err != nil:
 		return vfs.Version{}, err
+	case s.content == nil:
+		state, err := s.state(ctx)
+		return state.Version, err
 	case f == nil || info.Size <= shortFile:
 		return vfs.VersionOf(ctx, at)
-	case s.content == nil:
-		state, err := f.stateIn(ctx, s.origin, at)
-		return state.Version, err
 	}
 	if have, ok := f.written[s.content]; ok && have.writes == s.content.writes.Load() {
 		return have.version, nil

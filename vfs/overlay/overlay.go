@@ -153,6 +153,7 @@ type step struct {
 	copies int64      // bytes that it also copies from the lower tree
 	edits  []edit
 	sync   bool              // it must be durable when it is made
+	was    vfs.Info          // of a file that is changed
 	whole  vfs.StagedContent // what is staged; nil unless a whole file is put
 	made   func()            // may be nil; called under mu when the edits are made
 
@@ -194,7 +195,7 @@ func (st *step) most() vfs.Effect {
 
 // ready has somebody answer for st, with no turn held. Then st has to be planned again.
 func (st *step) ready() error {
-	ready := vfs.Staged{Grows: st.most(), Content: st.whole}
+	ready := vfs.Staged{Grows: st.most(), Content: st.whole, Was: st.was}
 	return &unknown{find: func(ctx context.Context) error { return vfs.Ready(ctx, ready) }}
 }
 

@@ -123,17 +123,20 @@ func (s *staged) Sync(context.Context) error { return nil }
 
 // replaces plans to make fresh the file at s.
 func (s *spot) replaces(ctx context.Context, fresh *staged, exec *bool) (*step, error) {
-	st := &step{sync: true, whole: fresh}
-	old, err := s.size(ctx)
+	was, err := s.info(ctx)
 	if err != nil {
 		return nil, err
 	}
+	st := &step{sync: true, was: was, whole: fresh}
 	f, err := s.ref.o.contents.file(ctx, fresh.content)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat(inside(ctx))
 	if err != nil {
+		return nil, err
+	}
+	if st.edits, err = s.remember(ctx); err != nil {
 		return nil, err
 	}
 	n := state{Kind: vfs.FileKind, Content: fresh.id}
@@ -145,10 +148,7 @@ func (s *spot) replaces(ctx context.Context, fresh *staged, exec *bool) (*step, 
 			return nil, err
 		}
 	}
-	if st.edits, err = s.remember(ctx); err != nil {
-		return nil, err
-	}
-	fresh.size, st.grows.Bytes = info.Size, info.Size-old
+	fresh.size, st.grows.Bytes = info.Size, info.Size-was.Size
 	st.edits = append(st.edits, sets(s.path, n))
 	if s.kind == gone {
 		st.grows.Nodes = 1

@@ -22,6 +22,8 @@ type spot struct {
 	below   bool
 	base    base // of implied, if known
 	known   bool
+
+	looked *diff.State // what state returned
 }
 
 // spot looks up name for a change.
@@ -59,11 +61,20 @@ func (r *ref) spotOf(name string, seen lookedUp) (*spot, error) {
 	return s, nil
 }
 
-// state returns the state of s, asking the lower tree itself.
+// state returns the state of s, asking the lower tree itself. It asks once: the lower
+// tree may change at any time, and the base that remember records must be the state
+// that the condition was checked against and the copy was made from. Otherwise an
+// Apply takes what came in between for what the change replaced.
 func (s *spot) state(ctx context.Context) (diff.State, error) {
 	switch {
+	case s.looked != nil:
+		return *s.looked, nil
 	case s.lower != nil:
-		return foundIn(ctx).stateIn(ctx, s.origin, s.lower)
+		state, err := foundIn(ctx).stateIn(ctx, s.origin, s.lower)
+		if err == nil {
+			s.looked = &state
+		}
+		return state, err
 	case s.kind == vfs.DirKind && !s.through:
 		return diff.State{Kind: vfs.DirKind}, nil
 	}
@@ -124,23 +135,28 @@ func (s *spot) file(ctx context.Context) (vfs.File, error) {
 	return nil, vfs.Stale
 }
 
-// size returns the size of the file at s, 0 if there is none.
-func (s *spot) size(ctx context.Context) (int64, error) {
+// info returns the Info of the file at s, as Stat has it; the zero Info if there is none.
+func (s *spot) info(ctx context.Context) (info vfs.Info, err error) {
 	if s.kind != vfs.FileKind {
-		return 0, nil
+		return info, nil
 	}
 	f, err := s.file(ctx)
 	if err != nil {
-		return 0, err
+		return info, err
 	}
-	info, err := f.Stat(ctx)
-	return info.Size, err
+	if info, err = f.Stat(ctx); s.content != nil {
+		info.Exec = s.exec
+	}
+	return info, err
 }
 
 // executable reports whether the file at s is executable.
 func (s *spot) executable(ctx context.Context) (bool, error) {
-	if s.content != nil || s.lower == nil {
+	switch {
+	case s.content != nil || s.lower == nil:
 		return s.exec, nil
+	case s.looked != nil:
+		return s.looked.Exec, nil
 	}
 	info, err := s.lower.Stat(ctx)
 	return info.Exec, err
@@ -172,6 +188,6 @@ func (s *spot) conditional(ctx context.Context, c vfs.If) error {
 
 // leaves returns by how much the tree grows when the node at s is removed.
 func (s *spot) leaves(ctx context.Context) (vfs.Effect, error) {
-	size, err := s.size(ctx)
-	return vfs.Effect{Bytes: -size, Nodes: -1}, err
+	was, err := s.info(ctx)
+	return vfs.Effect{Bytes: -was.Size, Nodes: -1}, err
 }

@@ -20,7 +20,7 @@ type held struct {
 	*testing.T
 	o            *overlay.Overlay
 	lower, upper *faultfs.Plan
-	root         vfs.Dir
+	root, below  vfs.Dir // below is the lower tree without the plan
 }
 
 // long is longer than what is read while others wait.
@@ -31,7 +31,8 @@ func newHeld(t *testing.T) *held {
 	tree := vfstest.Tree{
 		"big": {Data: long}, "other": {Data: "other"}, "small": {Data: "small"}, "other2": {Data: "2"}, "d/f": {Data: "f"}, "full/f": {Data: "f"},
 	}
-	h.o = laid(t, faultfs.New(lowerOf(t, tree), h.lower), faultfs.New(memoryUpper(t), h.upper))
+	h.below = lowerOf(t, tree)
+	h.o = laid(t, faultfs.New(h.below, h.lower), faultfs.New(memoryUpper(t), h.upper))
 	h.root = h.o.Root()
 	t.Cleanup(func() { h.root.Close(); h.o.Close() })
 	return h

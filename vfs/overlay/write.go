@@ -72,7 +72,8 @@ type inPlace struct {
 // copied is a copy of a file of the lower tree, made to be written to.
 type copied struct {
 	content *content
-	version vfs.Version // of the original
+	was     vfs.Info    // of the original
+	version vfs.Version // likewise; of a whole copy, its own
 	bytes   int64
 	grows   int64 // by how many bytes the write itself grows it
 	end     func()
@@ -137,7 +138,7 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 	most := vfs.Effect{Bytes: max(up.bytes+up.grows, 0)}
 	err = vfs.Probe(ctx, most)
 	if err == nil && vfs.NeedsReady(ctx) {
-		err = vfs.Ready(ctx, vfs.Staged{Grows: most})
+		err = vfs.Ready(ctx, vfs.Staged{Grows: most, Was: up.was})
 	}
 	if err != nil {
 		return ctx, nil, err
@@ -148,9 +149,13 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 	if up.end, err = f.o.copies.begin(ctx, up.bytes); err != nil {
 		return ctx, nil, err
 	}
-	if up.content, _, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes)); err != nil {
+	var is vfs.Version
+	if up.content, is, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes)); err != nil {
 		up.end()
 		return ctx, nil, err
+	}
+	if up.bytes == old.Size() && !up.version.IsZero() {
+		up.version = is // the file may have had another content for a moment
 	}
 	return ctx, up, nil
 }
@@ -163,11 +168,11 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, 
 		return nil, nil, err
 	}
 	defer s.close()
-	size, err := s.size(ctx)
+	was, err := s.info(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	after, changes := w.plan(size)
+	after, changes := w.plan(was.Size)
 	if !changes || s.content != nil {
 		return nil, nil, nil
 	}
@@ -186,16 +191,17 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return old, &copied{version: state.Version, bytes: min(w.keep, old.Size()), grows: after - size}, nil
+	return old, &copied{was: was, version: state.Version, bytes: min(w.keep, old.Size()), grows: after - was.Size}, nil
 }
 
 // writes plans the write w to the file at s. up is the copy of that file, if it is in
 // the lower tree.
 func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error) {
-	size, err := s.size(ctx)
+	was, err := s.info(ctx)
 	if err != nil {
 		return nil, err
 	}
+	size := was.Size
 	after, changes := w.plan(size)
 	if !changes {
 		return &step{}, nil
@@ -204,7 +210,7 @@ func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error)
 		return nil, err
 	}
 	to := s.content
-	st := &step{grows: vfs.Effect{Bytes: after - size}}
+	st := &step{grows: vfs.Effect{Bytes: after - size}, was: was}
 	if to == nil {
 		original, err := s.state(ctx)
 		if err != nil {

@@ -3,6 +3,7 @@ package vfstest
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ type changeFunc func(context.Context, vfs.Staged) (finish func() error, err erro
 
 func (changeFunc) Asks(string) error { return nil }
 
+func (changeFunc) Stands() bool { return false }
+
 func (c changeFunc) Ready(ctx context.Context, s vfs.Staged) (func() error, error) { return c(ctx, s) }
 
 // answering returns w with a Change that answers by c.
@@ -34,6 +37,7 @@ func (w *world) answering(c changeFunc) *world {
 func testReady(w *world) {
 	w.eachChange(func(w *world, c change, f vfs.File, d vfs.Dir) {
 		before, root := w.picture(), w.root
+		was := w.changed(c.name)
 		asked, finished, committed := 0, false, false
 		var content vfs.Version
 		w2 := w.committing(func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
@@ -51,6 +55,9 @@ func testReady(w *world) {
 			if now, err := look(w.ctx, root); err != nil || differ(before, now) != "" {
 				w.Errorf("%s is seen before it is ready: %v %s", c.name, err, differ(before, now))
 			}
+			if was != (vfs.Info{}) && s.Was != was {
+				w.Errorf("%s: the store tells that the file was %+v, and it is %+v", c.name, s.Was, was)
+			}
 			content = w.staged(c.name, s.Content)
 			return func() error { finished = true; return nil }, nil
 		})
@@ -64,6 +71,23 @@ func testReady(w *world) {
 			w.Errorf("%s: a whole file is staged", c.name)
 		}
 	})
+}
+
+// changed returns the Info of the file that a change replaces, writes to or removes; the zero Info if there is none.
+func (w *world) changed(name string) vfs.Info {
+	w.Helper()
+	file := "f"
+	switch first, _, _ := strings.Cut(name, " "); {
+	case strings.HasSuffix(name, " of nothing"), strings.Contains(name, " of nothing,"), name == "Remove of a directory", name == "Remove of a link":
+		return vfs.Info{}
+	case name == "Replace by nothing":
+		file = "x"
+	case !slices.Contains([]string{"Replace", "WriteAt", "Truncate", "Append", "Remove"}, first):
+		return vfs.Info{}
+	}
+	info, err := w.file(file).Stat(w.ctx)
+	w.ok("stat of "+file, err)
+	return info
 }
 
 // holds reports whether a file that a change may put has the version v.

@@ -39,6 +39,7 @@ type Store struct {
 	Immutable bool // every change answers readOnly
 	NoLinks   bool // New cannot make links
 	Remote    bool // a context's vfs.OnCommit does not reach the store, nor do calls meant for hosts
+	Approved  bool // a change is approved of what is there before it: when that has changed, it answers conflict
 }
 
 // All yields every node, directories on the way included, parents first.

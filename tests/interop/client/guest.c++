@@ -19,6 +19,7 @@ Guest::Guest(World& world, kj::ArrayPtr<const kj::byte> secret)
       session(rpc.bootstrap().castAs<Session>()),
       dir(nullptr),
       file(nullptr) {
+  if (secret == nullptr) return;  // a stranger
   auto ref = (*this)(call(session.restoreRequest(), [&](auto& p) { p.setSecret(secret); }));
   switch (ref.getRef().which()) {
     case Ref::DIR: dir = ref.getRef().getDir(); break;

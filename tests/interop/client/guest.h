@@ -25,7 +25,7 @@ struct World {
   kj::Array<kj::byte> secret;
 };
 
-// Guest is one connection, and the node that the secret stands for.
+// Guest is one connection, and the node that the secret stands for, if there is one.
 struct Guest {
   explicit Guest(World& world);
   Guest(World& world, kj::ArrayPtr<const kj::byte> secret);

@@ -41,6 +41,54 @@ SCENARIO(session) {
   say("file", readText(reader, reader.file));
 }
 
+// Shares have terms, are listed, and can be taken back without their revokers.
+SCENARIO(shares) {
+  auto list = [&](Dir::Client dir, kj::StringPtr after) {
+    return call(guest.session.sharesRequest(), [&](auto& p) { p.initRef().setDir(dir); p.setAfter(after); });
+  };
+  auto revoke = [&](Dir::Client dir, kj::StringPtr id) {
+    return call(guest.session.revokeShareRequest(), [&](auto& p) { p.initRef().setDir(dir); p.setId(id); });
+  };
+  auto docs = subDir(guest.dir, "docs");
+  auto made = guest(call(guest.session.shareRequest(), [&](auto& p) {
+    p.initRef().setDir(docs);
+    auto terms = p.initTerms();
+    terms.setUses(1);
+    terms.setExpiresInMs(3600000);
+    terms.setStoredBytes(1);
+  }));
+  auto id = kj::str(made.getId());
+  guest(share(guest, openFile(guest.dir, "a.md")));
+  Guest other(guest.world, made.getSecret());
+  refused(other, "quota", put(other.dir, "b.md", "more than there was"));
+  refused(other, "expired", restore(other, made.getSecret()));
+  auto all = guest(list(guest.dir, ""));
+  for (auto s : all.getShares()) {
+    say("share", s.getPath(), s.getRights().size(), s.getUsesLeft(), s.getStoredBytes(), s.getExpiresMs() > 0);
+  }
+  KJ_ASSERT(!all.getMore() && all.getShares()[0].getId() == id);
+  say("after the first", guest(list(guest.dir, id)).getShares().size());
+  say("of docs", guest(list(docs, "")).getShares().size());
+  refused(guest, "notFound", revoke(docs, all.getShares()[1].getId()));
+  refused(guest, "notFound", list(docs, all.getShares()[1].getId()));
+  guest(revoke(guest.dir, id));
+  refused(other, "revoked", call(other.dir.statRequest()));
+  say("left", guest(list(guest.dir, "")).getShares().size());
+}
+
+// An explanation says what a call would answer.
+SCENARIO(explain) {
+  auto explain = [&](Right right, kj::StringPtr path, kj::StringPtr to) {
+    auto got = guest(call(guest.dir.explainRequest(), [&](auto& p) { p.setRight(right); p.setPath(path); p.setTo(to); }));
+    say(got.getAllowed() ? "yes" : "no", got.getAsks(), got.getReasons().size() > 0);
+  };
+  explain(Right::WRITE, "new", "");
+  explain(Right::READ, "docs", "");
+  explain(Right::MOVE, "a.md", "moved");
+  refused(guest, "notFound", call(openFile(guest.dir, "new").readTextRequest()));
+  refused(guest, "invalid", call(guest.dir.explainRequest(), [&](auto& p) { p.setRight(Right::WATCH); p.setPath("a.md"); }));
+}
+
 // helps asks an interface for help about itself and each of its methods.
 template <typename Interface>
 static void helps(Guest& g, typename Interface::Client c) {
@@ -65,4 +113,6 @@ SCENARIO(help) {
   helps<File>(guest, openFile(guest.dir, "a.md"));
   helps<Writer>(guest, call(guest.dir.stageRequest(), [](auto& p) { p.setPath("new"); }).getWriter());
   helps<Revoker>(guest, call(guest.dir.revocableRequest()).getRevoker());
+  auto secret = kj::decodeHex(readText(guest, openFile(guest.dir, "invitation")));
+  helps<Petitioner>(guest, call(guest.session.restorePetitionerRequest(), [&](auto& p) { p.setSecret(secret); }).getPetitioner());
 }
