@@ -35,10 +35,14 @@ func TestReloadTakesFirst(t *testing.T) {
 	all, err := s.Reconcile(t.Context(), []Guest{{Name: "less"}, {Name: "gone"}, {Name: "same"}})
 	check.OK(t, err)
 	var open []*client.Dir
-	for _, g := range all {
-		open = append(open, connect(g))
-		check.OK(t, put(open[len(open)-1], "old/"+g.Guest))
+	opens := func() {
+		open = nil
+		for _, g := range all {
+			open = append(open, connect(g))
+			check.OK(t, put(open[len(open)-1], "old/"+g.Guest)) // so that the host has answered it
+		}
 	}
+	opens()
 
 	next := func() *Server {
 		return &Server{State: s.State, Mounts: []Mount{{Path: "old", URL: "memory:"}, {Path: "new", URL: "memory:"}, {Path: "late", URL: "last:x"}}}
@@ -63,7 +67,7 @@ func TestReloadTakesFirst(t *testing.T) {
 
 	fails := meanwhile
 	meanwhile = func() error { _ = fails(); return nil }
-	open[0], open[1] = connect(all[0]), connect(all[1])
+	opens()
 	_, err = s.Reload(t.Context(), next(), guests)
 	check.OK(t, err)
 	if !tried {
