@@ -25,7 +25,12 @@ END {
 	if (lines > most) print "… and " lines - most " lines more"
 }
 
-function keep(line) { if (size[test] < 60) kept[test, ++size[test]] = line }
+# keep keeps the first 20 lines of a test, and the last 40.
+function keep(line,  i) {
+	if (size[test] == 60) for (i = 21; i < 60; i++) kept[test, i] = kept[test, i + 1]
+	else size[test]++
+	kept[test, size[test]] = line
+}
 function say(line) { out[++lines] = line }
 
 function start(  t) {

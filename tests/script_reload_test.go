@@ -24,6 +24,9 @@ func scriptReload(ts *testscript.TestScript, failing bool, args []string) {
 	if !waitFor(20*time.Second, func() bool { return strings.Contains(r.log.String()[logged:], word) }) {
 		ts.Fatalf("it said %q, and not %q", r.log.String()[logged:], word)
 	}
+	if !waitFor(20*time.Second, func() bool { return len(args) == 1 || strings.Contains(r.served.String()[printed:], args[1]) }) {
+		ts.Fatalf("it printed %q, and not %q", r.served.String()[printed:], args[1]) // it arrives by another pipe than the log
+	}
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), "log"), []byte(r.log.String()[logged:]), 0o600))
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), "served"), []byte(r.served.String()[printed:]), 0o600))
 }

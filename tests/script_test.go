@@ -28,7 +28,8 @@ import (
 //	                   what it prints is in $SCRATCH/served
 //	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
 //	die                ends it with SIGKILL
-//	reload FILE        copies FILE to capd.yaml, has the host read it, and waits; its log is in $SCRATCH/log
+//	reload FILE [TEXT] copies FILE to capd.yaml, has the host read it, and waits, also for TEXT to be printed; its log
+//	                   is in $SCRATCH/log
 //	locator VAR [json] puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
 //	jsonpath PATH KEY… at .a.0.b of the output is an object with just these keys
