@@ -34,6 +34,7 @@ var layers = []layer{
 	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/copier capd/vfs/membrane", pure: true},
+	{of: "capd/vfs/patch", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/pattern", may: "capd/vfs capd/vfs/search golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/membrane capd/vfs/pattern", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
