@@ -14,6 +14,7 @@ import (
 	"capd/policy"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/ignore"
 	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
@@ -119,6 +120,28 @@ func TestListingsSkip(t *testing.T) {
 	}
 	if names, _ := check.Names(ctx, check.DirAt(t, raw, "a")); len(names) != 4 {
 		t.Errorf("the store has %q", names)
+	}
+}
+
+// TestUnasked: a search asks nobody about a file that it would read. Its ignore files do not
+// count then.
+func TestUnasked(t *testing.T) {
+	b := book(t, "", nil, rule(operator.RuleAsk, "read", "**/.gitignore"))
+	asked := 0
+	d, _, _ := check.Guarded(t, vfstest.Tree{".gitignore": {Data: "out\n"}}, membrane.Guard{
+		Policy:  b.For("agent-run:a"),
+		AskRead: func(context.Context, membrane.AskedRead) error { asked++; return nil },
+	})
+	f, err := vfs.WalkFile(t.Context(), d, ".gitignore")
+	check.OK(t, err)
+	_, err = f.ReadAt(vfs.Unasked(t.Context()), make([]byte, 1), 0)
+	check.Is(t, "reading without asking", err, vfs.AskDenied)
+	state, _ := new(ignore.Dir).Load(t.Context(), d, nil, func(name string, err error) { t.Errorf("%s: %v", name, err) })
+	if asked != 0 || state.Ignored("out", false) {
+		t.Errorf("%d were asked, and the rules count: %v", asked, state.Ignored("out", false))
+	}
+	if _, err = f.ReadAt(t.Context(), make([]byte, 1), 0); err != nil || asked == 0 {
+		t.Errorf("reading: %v, and %d were asked", err, asked)
 	}
 }
 

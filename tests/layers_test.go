@@ -32,6 +32,7 @@ var layers = []layer{
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/ignore", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/copier capd/vfs/membrane", pure: true},
 	{of: "capd/vfs/patch", may: "capd/vfs", pure: true},
@@ -145,7 +146,7 @@ const (
 func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textOnly, std) }
 
 // required packages must exist: a missing package would satisfy every rule.
-const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
+const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/ignore capd/vfs/pattern capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
 	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/database capd/record capd/metrics capd/otlp capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/cap/petitioner capd/operator capd/approval capd/hook capd/authority capd/host capd/client capd/client/console capd/cmd/capd"

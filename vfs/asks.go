@@ -60,6 +60,14 @@ func Asks(ctx context.Context, why string) error {
 	return err
 }
 
+// Unasked returns ctx for calls in which a read that needs an approval answers askDenied, and
+// nobody is asked. It is for searches: they read files that nobody named.
+func Unasked(ctx context.Context) context.Context {
+	call := CallOf(ctx)
+	call.Unasked = true
+	return WithCall(ctx, call)
+}
+
 // Answered reports whether somebody answers for the change of ctx: it has a [Change].
 func Answered(ctx context.Context) bool {
 	a := callOf(ctx).answers

@@ -10,6 +10,9 @@ type Call struct {
 	// Trying says that the call must not wait; see [Trying].
 	Trying bool
 
+	// Unasked says that nobody is to be asked; see [Unasked].
+	Unasked bool
+
 	// Commit runs the change that the call makes. Nil runs it directly. See [Commit].
 	Commit Committer
 

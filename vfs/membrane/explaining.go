@@ -166,7 +166,7 @@ func (x *explaining) view(v *view, f *fileView) {
 	x.gate(v, v.check(0))
 	x.rights(m, v.mask, need, m.refuse(need))
 	err := v.ruled(need)
-	if f != nil && x.kind == OpRead && f.asksFirst(err) {
+	if f != nil && x.kind == OpRead && f.asksFirst(x.ctx, err) {
 		err = x.askable(f)
 	}
 	x.rule(v.standing(), need, err)

@@ -218,7 +218,7 @@ func (v *fileView) Version(ctx context.Context) (version vfs.Version, err error)
 
 // Open implements [vfs.Opener].
 func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
-	if err := v.mayRead(ctx); v.asksFirst(err) {
+	if err := v.mayRead(ctx); v.asksFirst(ctx, err) {
 		c, err := v.asked(ctx)
 		if err != nil {
 			return nil, err

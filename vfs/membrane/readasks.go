@@ -28,8 +28,8 @@ type AskedRead struct {
 }
 
 // asksFirst reports whether err, which mayRead has returned, says that reading v needs an approval that can be asked for.
-func (v *fileView) asksFirst(err error) bool {
-	return v.guards.askRead != nil && vfs.CodeOf(err) == vfs.AskDenied
+func (v *fileView) asksFirst(ctx context.Context, err error) bool {
+	return v.guards.askRead != nil && vfs.CodeOf(err) == vfs.AskDenied && !vfs.CallOf(ctx).Unasked
 }
 
 // asked returns the content of v as it is now, when somebody has approved that it is read. mayRead has answered that a rule asks.
@@ -60,7 +60,7 @@ func (v *fileView) asked(ctx context.Context) (c *askedContent, err error) {
 
 // askedReadAt is ReadAt after mayRead has returned err.
 func (v *fileView) askedReadAt(ctx context.Context, p []byte, off int64, err error) (int, error) {
-	if !v.asksFirst(err) {
+	if !v.asksFirst(ctx, err) {
 		return 0, err
 	}
 	c, err := v.asked(ctx)
@@ -73,7 +73,7 @@ func (v *fileView) askedReadAt(ctx context.Context, p []byte, off int64, err err
 
 // askedVersion is Version after mayRead has returned err.
 func (v *fileView) askedVersion(ctx context.Context, err error) (vfs.Version, error) {
-	if !v.asksFirst(err) {
+	if !v.asksFirst(ctx, err) {
 		return vfs.Version{}, err
 	}
 	c, err := v.asked(ctx)

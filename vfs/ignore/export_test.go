@@ -1,0 +1,4 @@
+package ignore
+
+// MaxWidth is the bound for tests.
+const MaxWidth = maxWidth
