@@ -22,6 +22,7 @@
 //	for e, err := range dir.List(ctx) { … }                    // in order of names
 //	for e, err := range dir.Glob(ctx, "**/*.go") { … }
 //	err = file.View(ctx, off, n, func(b []byte, eof bool) error { … }) // a part, where it was received
+//	value, version, err := dir.OpenFile("a.json").ReadJSON(ctx, "/list/0") // as it is written
 //	fs.WalkDir(vfs.FS(ctx, dir), ".", …)                       // or as an io/fs
 //
 // Writing whole files. It is atomic: a reader sees the old content or the new one. A
@@ -30,6 +31,11 @@
 //
 //	version, err = dir.Put(ctx, "docs/a.md", strings.NewReader(text), vfs.If{Is: version})
 //	if errors.Is(err, vfs.Conflict) { … }                      // read again, change again
+//
+// To change one value of a JSON file, name it with a JSON pointer. The rest of the file stays
+// as it is, and what others change meanwhile is not undone.
+//
+//	version, err = dir.OpenFile("a.json").WriteJSON(ctx, "/list/-", []byte("1"), vfs.If{})
 //
 // Attenuating: passing on fewer rights than you hold. Rights never come back: what is
 // derived from a read-only Dir is read-only.

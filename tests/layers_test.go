@@ -92,6 +92,7 @@ var layers = []layer{
 	// What is served over the wire, and to whom.
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
+	{of: "capd/jsonfile", may: "capd/vfs github.com/go-json-experiment/json/jsontext", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane capd/vfs/unified " + remembered + " github.com/tidwall/btree"},
 	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff capd/vat capd/capnp " + serialization},
@@ -104,7 +105,7 @@ var layers = []layer{
 
 	// The client's side of the wire.
 	{of: "capd/client/console", may: "capd/operator capd/vfs/membrane capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
-	{of: "capd/client/...", may: "capd/client/... capd/operator capd/cap/wire capd/locator capd/vfs capd/vfs/membrane capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/...", may: "capd/client/... capd/jsonfile capd/operator capd/cap/wire capd/locator capd/vfs capd/vfs/membrane capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/metrics capd/materialize capd/version capd/virtualfs capd/backend/... capd/vfs capd/vfs/batch capd/vfs/membrane " +
