@@ -79,6 +79,9 @@ func (a *Asked) binding() binding {
 	for _, c := range []vfs.If{a.Found, a.FoundTo} {
 		number(h, flag(c.Absent), flag(c.NoFile))
 		h.Write(c.Is[:])
+		if c.Over {
+			number(h, 1)
+		}
 	}
 	h.Write(a.Digest[:])
 	number(h, flag(a.Exec))

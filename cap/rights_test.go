@@ -67,7 +67,7 @@ var dirNeeds = []needing{
 	{"remove", client.Delete, conditional, func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		return d.RemovePath(ctx, "f", vfs.If{})
 	}},
-	{"move", client.Move | client.Read | client.Write, "read is needed at the source alone, and write at the target; a condition on the target's version: read there",
+	{"move", client.Move | client.Read | client.Write, "read is needed at the source alone, and write at the target; a condition on the target's version: read there; `replace`: delete at the target",
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
 			return d.Move(ctx, "f", d, "sub/f", vfs.If{}, vfs.If{})
 		}},

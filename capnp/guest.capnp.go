@@ -4007,6 +4007,14 @@ func (s Dir_move_Params) NewIfTarget() (IfVersion, error) {
 	return ss, err
 }
 
+func (s Dir_move_Params) Replace() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_move_Params) SetReplace(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
 type Dir_move_Results capnp.Struct
 
 // Dir_move_Results_TypeID is the unique identifier for the type Dir_move_Results.
@@ -6758,7 +6766,7 @@ var Dir_createFile = vat.Method[Dir_createFile_Params, Dir_createFile_Results]{I
 var Dir_remove = vat.Method[Dir_remove_Params, Dir_remove_Results]{Interface: Dir_TypeID, ID: 11, Name: "Dir.remove", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
 
 // Dir_move describes Dir.move to package vat.
-var Dir_move = vat.Method[Dir_move_Params, Dir_move_Results]{Interface: Dir_TypeID, ID: 12, Name: "Dir.move", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 5}}
+var Dir_move = vat.Method[Dir_move_Params, Dir_move_Results]{Interface: Dir_TypeID, ID: 12, Name: "Dir.move", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}}
 
 // Dir_readOnly describes Dir.readOnly to package vat.
 var Dir_readOnly = vat.Method[Dir_readOnly_Params, Dir_readOnly_Results]{Interface: Dir_TypeID, ID: 13, Name: "Dir.readOnly", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}

@@ -285,12 +285,13 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	return d.Move(ctx, name, t, newName, from, to)
 }
 
-// Move moves the node at path to newPath in dst.
+// Move moves the node at path to newPath in dst. If to says Over, what is there is replaced.
 func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, from, to vfs.If) error {
 	if err := cmp.Or(d.at(path), dst.at(newPath)); err != nil {
 		return err
 	}
 	return dst.lent(wire.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
+		p.SetReplace(to.Over)
 		return cmp.Or(dst.lend(caps, p.SetDst), p.SetPath(path), p.SetNewPath(newPath),
 			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
 	}, nil))

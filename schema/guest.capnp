@@ -252,10 +252,12 @@ interface Dir {
   # Removes the file, the link itself, or the empty directory, durably. notFound, notEmpty, conflict, readOnly, askDenied,
   # busy (the host keeps it there).
 
-  move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion) -> ();
+  move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion, replace :Bool) -> ();
   # Moves the node at path to newPath in dst, durably. dst is a Dir of this host; null means this Dir. If something is at
-  # newPath it answers exists, unless that is a file and ifTarget names its version. Both Dirs need the right to move; the
-  # source also needs the right to read, and the target the right to write. crossDevice: the host cannot move there. unsupported: this host does not serve dst, or dst
+  # newPath it answers exists, unless that is a file and ifTarget names its version. replace: what is at newPath is replaced
+  # at once, as rename(2) does: a file or a link by a file or a link, and an empty directory by a directory. Otherwise isDir,
+  # notDir or notEmpty. Both Dirs need the right to move; the source also needs the right to read, and the target the right to
+  # write, and with replace to delete. crossDevice: the host cannot move there. unsupported: this host does not serve dst, or dst
   # came over another connection (share it there and restore it here). notDir: dst is a File. denied: different rules
   # apply below the two places.
 

@@ -260,6 +260,15 @@ func (a *asker) move(d dirCap, path string, dst dirCap, newPath string, from, to
 	}, nil)
 }
 
+// moveOver is move with replace, in one Dir.
+func (a *asker) moveOver(d dirCap, path, newPath string, to condition) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.move %q over %q, target %v", d.how, path, newPath, to), schema.Dir_move, func(p schema.Dir_move_Params, _ *vat.Caps) error {
+		p.SetReplace(true)
+		return firstError(p.SetPath(path), p.SetNewPath(newPath), to.set(p.NewIfTarget))
+	}, nil)
+}
+
 // tree asks for everything below a Dir, so that the effects of changes are compared, too. It
 // records one answer, since each question depends on the answers before.
 func (a *asker) tree(what string, d dirCap) {

@@ -71,6 +71,24 @@ func changeMoves(a *asker) {
 		a.move(mv.from, mv.path, mv.to, mv.newPath, mv.src, mv.dst)
 		must("m/b")
 	}
+	for _, path := range []string{"m/o/f", "m/o/g", "m/o/d/x", "m/o/e/x"} {
+		a.createDir(root, "m/o")
+		a.createDir(root, path[:strings.LastIndexByte(path, '/')])
+		a.put(root, path, path, absentOnly, false)
+	}
+	a.remove(root, "m/o/e/x", condition{})
+	o := a.openDir(m, "o")
+	for _, mv := range []struct {
+		from, to string
+		is       condition
+	}{
+		{"f", "d", condition{}}, {"d", "f", condition{}}, {"f", "e", condition{}}, {"e", "d", condition{}}, {"missing", "f", condition{}},
+		{"f", "g", notThere}, {"f", "g", absentOnly}, {"f", "g", condition{}}, {"d", "e", having("m/o/g")}, {"d", "e", condition{}}, {"e", "e", condition{}},
+		{"e", "e/x", condition{}}, {"e/x", "e", condition{}}, {"g", "new", condition{}}, {"new", "e/x", having("m/o/d/x")},
+	} {
+		a.moveOver(o, mv.from, mv.to, mv.is)
+	}
+	a.tree("what was replaced", o)
 	a.list(t, "", 0, true)
 
 	// To a Dir of another kind, or to no Dir.

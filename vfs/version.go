@@ -43,6 +43,10 @@ type If struct {
 	// or a link there does not remove a file that took its place meanwhile. It is for
 	// the host; the wire does not have it.
 	NoFile bool
+
+	// Over is for the target of a Rename: what is there is replaced, as rename(2) does. It
+	// is no condition, and may be set beside one. See [If.Displaces].
+	Over bool
 }
 
 // IsZero reports whether c is no condition that only a file or nothing can meet.
@@ -60,6 +64,27 @@ func (c If) Check(exists bool, have Version) error {
 		return Errorf(Conflict, "it is gone; read the directory again")
 	case !c.Is.IsZero() && have != c.Is:
 		return Errorf(Conflict, "its content changed since that version; read it again and redo the change")
+	}
+	return nil
+}
+
+// Displaces returns the error for a [Dir].Rename of a node of one kind to where a node of the
+// kind there is, under the condition c on the target, and nil if it may take that place.
+// With Over a file or a link replaces a file or a link, and a directory replaces an empty
+// directory; the store answers notEmpty. Without it only a file may be replaced, whose version
+// c has, and not by a directory.
+func (c If) Displaces(there, by Kind) error {
+	switch {
+	case c.Absent, !c.Over && (c.Is.IsZero() || there != FileKind || by == DirKind):
+		return Exists
+	case there == Other:
+		return NotRegular
+	case there == DirKind && by != DirKind:
+		return IsDir
+	case there != DirKind && by == DirKind:
+		return NotDir
+	case there != FileKind && !c.Is.IsZero():
+		return ErrNoVersion
 	}
 	return nil
 }

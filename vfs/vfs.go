@@ -129,7 +129,9 @@ type Dir interface {
 	// its trees. Otherwise Rename answers crossDevice. A link is moved itself.
 	//
 	// If the target exists, Rename answers exists, unless it is a file and to names its
-	// version. If source and target are the same place, Rename changes nothing. It
+	// version, or unless to says Over: then a file or a link replaces a file or a link, and
+	// a directory replaces an empty one; see [If.Displaces]. It is replaced at once: its name
+	// is never missing. If source and target are the same place, Rename changes nothing. It
 	// answers invalid for a directory moved into itself or below. The condition from is on
 	// the source, and to on the target; both are on files. Nodes that were opened below the
 	// old place are stale afterwards.

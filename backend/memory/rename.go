@@ -44,7 +44,7 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 		st := step{apply: func() {
 			here.take(name)
 			there.put(newName, n)
-			if old != nil {
+			if old != nil && old.kind == vfs.FileKind {
 				s.detach(old.data)
 			}
 		}}
@@ -65,10 +65,15 @@ func vacant(n, old, there *inode, to vfs.If, tries int) error {
 		return meets(to, nil, tries)
 	case old == n:
 		return conditional(to, old, tries)
-	case old.kind != vfs.FileKind, n.kind == vfs.DirKind:
-		return vfs.Exists
-	case to.Is.IsZero():
-		return vfs.Exists
+	}
+	if err := to.Displaces(old.kind, n.kind); err != nil {
+		return err
+	}
+	switch {
+	case len(old.children) > 0:
+		return vfs.NotEmpty
+	case old.kind != vfs.FileKind:
+		return nil
 	}
 	return meets(to, old, tries)
 }

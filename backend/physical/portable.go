@@ -1,11 +1,13 @@
 package physical
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"capd/hostfile"
 	"capd/vfs"
@@ -338,7 +340,27 @@ func (d *rootDir) move(name string, dst directory, newName string, how how) erro
 			return fs.ErrExist
 		}
 	}
-	return d.h.top.Rename(from, target)
+	err := d.h.top.Rename(from, target)
+	if how == replace && errors.Is(err, fs.ErrExist) {
+		return d.moveOverDir(name, to, newName)
+	}
+	return err
+}
+
+// moveOverDir moves a directory over an empty one, which os.Root.Rename does not do: it
+// removes that first, and makes it again if the move fails.
+func (d *rootDir) moveOverDir(name string, to *rootDir, newName string) error {
+	if a, err := d.lstat(name); err != nil || a.kind != vfs.DirKind {
+		return cmp.Or(err, error(syscall.EISDIR))
+	}
+	if err := to.rmdir(newName); err != nil {
+		return err
+	}
+	err := d.h.top.Rename(vfs.Join(d.path, name), vfs.Join(to.path, newName))
+	if err != nil {
+		_ = to.mkdir(newName, 0o777)
+	}
+	return err
 }
 
 func (d *rootDir) self() (*os.File, error) { return d.root.Open(".") }

@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// Rename moves a node. If to names the target's version, Rename exchanges source and
-// target and then removes the old target. So for a moment the old target has the
+// Rename moves a node. If it replaces something under a condition on either, it exchanges
+// source and target and then removes the old target. So for a moment the old target has the
 // source's name, and a crash at that moment leaves it there.
 func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	if err := d.changeable(ctx); err != nil {
@@ -46,7 +46,12 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if err := into.checkDepth(newName); err != nil {
 		return err
 	}
-	return r.run(ctx)
+	err := r.run(ctx)
+	if to.Over && vfs.CodeOf(err) == vfs.NotEmpty && into.swept(ctx, newName) {
+		again := renaming{src: d, dst: into, name: name, newName: newName, from: from, to: to}
+		err = again.run(ctx)
+	}
+	return err
 }
 
 type renaming struct {
@@ -99,10 +104,12 @@ func (r *renaming) prepare(ctx context.Context) (err error) {
 	if r.over, err = r.dst.seen(ctx, r.newName, r.to); err != nil {
 		return err
 	}
-	if r.over.exists && (r.to.Is.IsZero() || r.over.attr.kind != vfs.FileKind || a.kind == vfs.DirKind) {
-		return vfs.At("", vfs.Exists)
+	if r.over.exists {
+		if err := r.to.Displaces(r.over.attr.kind, a.kind); err != nil {
+			return vfs.At("", err)
+		}
 	}
-	return r.to.Check(r.over.exists, r.over.version)
+	return r.to.Check(r.over.exists && r.over.attr.kind == vfs.FileKind, r.over.version)
 }
 
 // commit renames, inside Commit.
@@ -136,7 +143,10 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	if err != nil || now.kind != r.was.attr.kind || !r.from.Is.IsZero() && !r.was.attr.unchanged(now) {
 		return e, true, nil
 	}
-	if r.over.exists {
+	switch {
+	case r.over.exists && r.over.attr.kind == vfs.DirKind:
+		return r.replaceDir(src, dst)
+	case r.over.exists:
 		return r.replace(src, dst)
 	}
 	if err := src.move(r.name, dst, r.newName, noReplace); err != nil {
@@ -167,30 +177,53 @@ func (r *renaming) moved(dir directory, name string) bool {
 	return ok
 }
 
-// replace puts the source in place of a file whose version was given.
+// replaceDir puts the source in place of an empty directory.
+func (r *renaming) replaceDir(src, dst directory) (e vfs.Effect, again bool, err error) {
+	err = src.move(r.name, dst, r.newName, replace)
+	switch {
+	case err == nil:
+		r.src.s.moved(r.oldPath(), r.newPath())
+		return vfs.Effect{Nodes: -1}, false, nil
+	case errors.Is(err, syscall.EINVAL):
+		return e, false, vfs.ErrIntoItself
+	case isExist(err):
+		return e, false, vfs.NotEmpty
+	}
+	return e, errors.Is(err, syscall.ENOTDIR) || isNotExist(err), explain(err)
+}
+
+// replace puts the source in place of a file or a link. It exchanges the two if there is a
+// condition that only what comes of that shows.
 func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err error) {
 	now, err := dst.lstat(r.newName)
-	if err != nil || !r.over.attr.unchanged(now) {
+	if err != nil || !r.stands(now) {
 		return e, err == nil || isNotExist(err), explain(err)
 	}
 	r.pin(dst, r.newName, now)
-	if now.same(r.was.attr) { // two names of one file
-		return e, false, vfs.At("", vfs.Exists)
+	if now.same(r.was.attr) { // two names of one file, and rename(2) would do nothing
+		if !r.to.Over {
+			return e, false, vfs.At("", vfs.Exists)
+		}
+		return growth(now, -1), false, explain(src.unlink(r.name))
 	}
-	err = src.move(r.name, dst, r.newName, exchange)
+	err = errNoExchange
+	if r.from.Is != r.to.Is || !r.from.Is.IsZero() || r.to.NoFile {
+		err = src.move(r.name, dst, r.newName, exchange)
+	}
 	if err == errNoExchange {
-		if _, ok := displaced(dst, r.newName, r.over); !ok {
+		if _, ok := r.displaced(dst, r.newName); !ok {
 			return e, true, nil
 		}
 		if err := src.move(r.name, dst, r.newName, replace); err != nil {
-			return e, isNotExist(err), explain(err)
+			kindChanged := errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR)
+			return e, isNotExist(err) || kindChanged, explain(err)
 		}
 		return growth(now, -1), false, nil
 	}
 	if err != nil {
 		return e, isNotExist(err), explain(err)
 	}
-	old, ok := displaced(src, r.name, r.over)
+	old, ok := r.displaced(src, r.name)
 	if !ok || !r.moved(dst, r.newName) {
 		if err := src.move(r.name, dst, r.newName, exchange); err != nil {
 			return e, false, errKeepsChanging
@@ -206,4 +239,22 @@ func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err er
 		return e, false, explain(err)
 	}
 	return growth(old, -1), false, nil
+}
+
+// stands reports whether now, at the target, is what was seen there. Without a condition on
+// its content, anything of that kind is.
+func (r *renaming) stands(now attr) bool {
+	if r.to.Is.IsZero() {
+		return now.kind == r.over.attr.kind
+	}
+	return r.over.attr.unchanged(now)
+}
+
+// displaced reports whether the node called name in dir is the target that was seen.
+func (r *renaming) displaced(dir directory, name string) (attr, bool) {
+	if !r.to.Is.IsZero() {
+		return displaced(dir, name, r.over)
+	}
+	a, err := dir.lstat(name)
+	return a, err == nil && a.kind == r.over.attr.kind
 }

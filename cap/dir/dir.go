@@ -311,6 +311,10 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 	if err != nil {
 		return err
 	}
+	onto := membrane.Onto(membrane.OpRename)
+	if to.Over = c.Params().Replace(); to.Over {
+		onto = membrane.Over()
+	}
 	dst := s.dir
 	if c.Params().HasDst() {
 		to := c.Caps().Get(c.Params().Dst())
@@ -329,7 +333,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		}
 		dst = d
 	}
-	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, membrane.Onto(membrane.OpRename), err) }()
+	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, onto, err) }()
 	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)
@@ -341,8 +345,13 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 	}
 	defer release()
 	err = src.Rename(c.Context(), name, tgt, newName, from, to)
-	if vfs.CodeOf(err) == vfs.Exists {
+	switch vfs.CodeOf(err) {
+	case vfs.Exists, vfs.IsDir, vfs.NotDir:
 		return vfs.At(newPath, err)
+	case vfs.NotEmpty:
+		if to.Over {
+			return vfs.At(newPath, err)
+		}
 	}
 	return vfs.At(path, err)
 }

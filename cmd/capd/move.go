@@ -13,15 +13,19 @@ type mvCommand struct {
 	To        string  `arg:"" help:"Its new path. If it is a directory, or ends in a slash, the source moves into it and keeps its name."`
 	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
 	IfTarget  *string `placeholder:"V" help:"Replace the file that is there, only if its version is this."`
+	Replace   bool    `short:"f" help:"Replace what is there: a file or a link, or by a directory an empty directory."`
+	Exact     bool    `short:"T" help:"The new path is TO itself, even if a directory is there."`
 	capFlag
 }
 
 func (mvCommand) Help() string {
-	return `Nothing is replaced without --if-target. A link is moved itself, never what it leads to.
+	return `Nothing is replaced without --replace or --if-target. A link is moved itself, never what it leads to. A
+directory is replaced only by a directory, and only if it is empty; that needs -T, since the source moves into it otherwise.
 
 Examples:
   capd mv project/draft.md project/final.md
   capd mv project/a.txt project/done/
+  capd mv --replace project/out.tmp project/out.bin
   capd mv tmp/new.txt project/old.txt --if-target "$(capd stat project/old.txt --json | jq -r .version)"`
 }
 
@@ -38,6 +42,7 @@ func (c *mvCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	to.Over = c.Replace
 	path := trimPath(c.From)
 	target, err := c.target(e, d, path)
 	if err != nil {
@@ -49,8 +54,11 @@ func (c *mvCommand) Run(e *env) error {
 // target returns the new path of path.
 func (c *mvCommand) target(e *env, d *client.Dir, path string) (string, error) {
 	to := trimPath(c.To)
-	if to == "" {
+	switch {
+	case to == "":
 		return wire.Base(path), nil
+	case c.Exact:
+		return to, nil
 	}
 	info, err := d.WalkStat(e, to, true)
 	switch {

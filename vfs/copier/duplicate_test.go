@@ -304,3 +304,53 @@ func TestTargets(t *testing.T) {
 		}
 	})
 }
+
+// TestReplaces copies each kind of node over each. What is replaced comes back if the copy fails.
+func TestReplaces(t *testing.T) {
+	there := map[string]vfstest.Tree{
+		"file": {"got": {Data: "the old one", Exec: true}}, "link": {"got": {Link: "elsewhere"}}, "empty": {"got": {Dir: true}}, "full": {"got/x": {Data: "x"}},
+	}
+	want := map[string]map[string]vfs.Code{
+		"f": {"empty": vfs.IsDir, "full": vfs.IsDir}, "l": {"empty": vfs.IsDir, "full": vfs.IsDir},
+		"d": {"file": vfs.NotDir, "link": vfs.NotDir, "full": vfs.NotEmpty},
+	}
+	over := func(p *pair, name string) error {
+		return copier.Duplicate(t.Context(), copier.Spot{Dir: p.fromDir, Name: name}, copier.Spot{Dir: p.toDir, Name: "got", If: vfs.If{Over: true}}, copier.Options{Workers: 1})
+	}
+	each(t, func(t *testing.T, stages bool) {
+		for name, codes := range want {
+			for kind, tree := range there {
+				what := name + " over a " + kind
+				p := newPair(t, tree, stages)
+				err := over(p, name)
+				check.Is(t, what, err, codes[kind])
+				switch now := check.Picture(t, p.to.Root()); {
+				case err == nil && !p.arrived(t, name), err != nil && now != p.toWhole:
+					t.Errorf("%s: %v, and there is %s", what, err, now)
+				case err != nil:
+					continue
+				}
+				failed := 0
+				for n := 1; n < failed+20; n++ {
+					p := newPair(t, tree, stages)
+					p.fromPlan.Fail(faultfs.Any, faultfs.Before, n, vfs.Errorf(vfs.Busy, "planned"))
+					if err := over(p, name); err == nil {
+						continue
+					}
+					failed++
+					if now := check.Picture(t, p.to.Root()); now != p.toWhole {
+						t.Fatalf("%s, which fails at step %d: there is %s", what, n, now)
+					}
+				}
+				if failed == 0 {
+					t.Errorf("%s: no fault did anything", what)
+				}
+			}
+		}
+		p := newPair(t, nil, stages)
+		check.OK(t, over(p, "d"))
+		if !p.arrived(t, "d") {
+			t.Errorf("over nothing: %s", check.Picture(t, p.to.Root()))
+		}
+	})
+}

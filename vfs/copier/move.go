@@ -3,7 +3,6 @@ package copier
 import (
 	"cmp"
 	"context"
-	"io"
 
 	"capd/vfs"
 )
@@ -13,7 +12,9 @@ type Spot struct {
 	Dir  vfs.Dir // not closed
 	Name string
 	// If is a condition on the file of that name. The zero If of a target means that
-	// nothing may be there; a target whose If names a version replaces that file.
+	// nothing may be there; a target whose If names a version replaces that file. With Over
+	// what is there is replaced, as [vfs.Dir].Rename does; a link or a directory, and what a
+	// link replaces, is removed first.
 	If vfs.If
 }
 
@@ -68,12 +69,6 @@ type transfer struct {
 	over     replaced
 }
 
-// replaced is the file that was at the target.
-type replaced struct {
-	content vfs.Content // nil if there was none
-	exec    bool
-}
-
 // begin makes a transfer, and then calls end.
 func begin(ctx context.Context, from, to Spot, o Options, end func(context.Context, *transfer) error) (err error) {
 	o.Skip, o.Exclude, o.verify = nil, nil, true
@@ -124,9 +119,9 @@ func (t *transfer) check(ctx context.Context) error {
 	if err := t.plan(ctx); err != nil {
 		return err
 	}
-	if t.to.If.Is.IsZero() {
+	if t.to.If.Is.IsZero() && !t.to.If.Over {
 		t.to.If = vfs.If{Absent: true}
-	} else if err := t.replaces(ctx, f); err != nil {
+	} else if err := t.replaces(ctx, n, f); err != nil {
 		return err
 	}
 	if t.o.Planned == nil {
@@ -147,41 +142,12 @@ func (t *transfer) plan(ctx context.Context) error {
 	return nil
 }
 
-// replaces notes the file that f will replace. f is nil for a node that is not a file.
-func (t *transfer) replaces(ctx context.Context, f vfs.File) error {
-	n, err := t.to.Dir.Lookup(ctx, t.to.Name)
-	if vfs.CodeOf(err) == vfs.NotFound {
-		return t.to.If.Check(false, vfs.Version{})
-	}
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	there, ok := n.(vfs.File)
-	if !ok || f == nil {
-		return vfs.Exists
-	}
-	is, err := vfs.VersionOf(ctx, there)
-	if err = cmp.Or(err, t.to.If.Check(true, is)); err != nil {
-		return err
-	}
-	if mine, err := vfs.VersionOf(ctx, f); err != nil {
-		return err
-	} else if mine == is {
-		return vfs.Errorf(vfs.Exists, "the same content is there already; remove one of the two")
-	}
-	info, err := there.Stat(ctx)
-	if err != nil {
-		return err
-	}
-	t.over.exec = info.Exec
-	t.over.content, err = vfs.Open(ctx, there)
-	return err
-}
-
 // copy copies from, and returns once all of it is in place and on disk.
 func (t *transfer) copy(ctx context.Context, sync func() error) error {
-	err := copyOne(ctx, t.from, spotSink{t}, t.o)
+	err := t.clear(ctx)
+	if err == nil {
+		err = copyOne(ctx, t.from, spotSink{t}, t.o)
+	}
 	if err == nil {
 		err = t.top.same(ctx, t.from.Dir, t.from.Name)
 	}
@@ -192,21 +158,4 @@ func (t *transfer) copy(ctx context.Context, sync func() error) error {
 		return err
 	}
 	return cmp.Or(t.top.made(t.staged.Place(ctx)), sync())
-}
-
-// undo removes what was copied, if nobody changed it since, and puts back what it
-// replaced.
-func (t *transfer) undo(ctx context.Context) {
-	if t.staged != nil {
-		t.staged.Drop(ctx)
-	}
-	if t.over.content == nil || !t.top.placed {
-		t.top.undo(ctx, t.to.Dir, t.to.Name)
-		return
-	}
-	old := func() io.Reader { return io.NewSectionReader(t.over.content, 0, t.over.content.Size()) }
-	_, err := vfs.Install(ctx, t.to.Dir, t.to.Name, old(), t.over.exec, vfs.If{Is: t.top.version})
-	if vfs.CodeOf(err) == vfs.Unsupported {
-		_, _ = t.to.Dir.Replace(ctx, t.to.Name, old(), vfs.If{Is: t.top.version})
-	}
 }

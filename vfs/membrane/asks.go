@@ -184,7 +184,14 @@ func (v *dirView) moving(ctx context.Context, op Op, from, to end) (context.Cont
 		from.is = is
 	}
 	over := to.is
-	if over.IsZero() { // then the store says that something is there, if it is
+	switch {
+	case to.is.Over:
+		if over, err = to.at.seen(ctx, to.is, to.dir.now(to.name)); err != nil {
+			return ctx, from.is, to.is, err
+		}
+		over.Over, over.NoFile = true, over.IsZero() // a directory or a link: a file that takes its place stays
+		to.is = over
+	case over.IsZero(): // then the store says that something is there, if it is
 		over.Absent = true
 	}
 	return bound(ctx, vfs.Bound{Found: from.is, FoundTo: over}), from.is, to.is, nil

@@ -32,23 +32,28 @@ func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
 		return err
 	}
 	do := func(ctx context.Context) error {
-		err := v.dir.Remove(ctx, name, is)
-		if vfs.CodeOf(err) != vfs.NotEmpty {
-			return err
-		}
-		empty := v.guards.seemsEmpty(ctx, v.dir, name, t)
-		if late := t.refused(ctx); late != nil {
-			return late
-		}
-		if empty {
-			return &vfs.Error{Code: vfs.Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Disclosure{t.path}}
-		}
-		return err
+		return v.holding(ctx, name, t, v.dir.Remove(ctx, name, is))
 	}
 	if reads(c) != 0 {
 		do = whileBound(do, t)
 	}
 	return v.change(ctx, op, nil, []target{t}, do)
+}
+
+// holding returns err, with which the store answered the removal of what is called name, at t.
+// If that is a directory that is not empty, but that shows nothing, it is denied.
+func (v *dirView) holding(ctx context.Context, name string, t target, err error) error {
+	if vfs.CodeOf(err) != vfs.NotEmpty {
+		return err
+	}
+	empty := v.guards.seemsEmpty(ctx, v.dir, name, t)
+	if late := t.refused(ctx); late != nil {
+		return late
+	}
+	if empty {
+		return &vfs.Error{Code: vfs.Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Disclosure{t.path}}
+	}
+	return err
 }
 
 // seemsEmpty reports whether the directory called name in dir, at t, holds nothing

@@ -1,5 +1,7 @@
 package membrane
 
+import "capd/vfs"
+
 // needs says which rights an operation needs: at the node or the place that it is on, and
 // at the target of a move. A condition on a version needs Read besides.
 var needs = [...]struct{ at, target mode }{
@@ -28,6 +30,9 @@ func To(k OpKind) Need { return Need(needs[k].at) }
 
 // Onto returns what an operation needs of its target.
 func Onto(k OpKind) Need { return Need(needs[k].target) }
+
+// Over returns what a move needs of a target that it replaces, whatever that is.
+func Over() Need { return Need(onto(vfs.If{Over: true})) }
 
 // need returns what an operation on v needs.
 func (k OpKind) need() mode { return needs[k].at }

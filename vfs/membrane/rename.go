@@ -9,14 +9,14 @@ import (
 // Rename moves between two views. dst must be behind a membrane of the same store. For
 // any other Dir, such as one that a guest implements, Rename answers unsupported and
 // never calls it. The source needs the rights to move and read and the target those to
-// move and write, each from its own capability.
+// move and write, and that to delete if to says Over, each from its own capability.
 func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	src, err := v.target(ctx, name, vfs.CheckName, OpRename.need(), true)
 	d, ok := dst.(*dirView)
 	if !ok {
 		return foremost(err, vfs.Errorf(vfs.Unsupported, "the target directory is not served by this host; copy instead"))
 	}
-	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, needs[OpRename].target|reads(to), true)
+	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, onto(to), true)
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
@@ -40,7 +40,11 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 		return err
 	}
 	rename := whileBound(func(ctx context.Context) error {
-		return v.dir.Rename(ctx, name, d.dir, newName, from, to)
+		err := v.dir.Rename(ctx, name, d.dir, newName, from, to)
+		if to.Over {
+			err = d.holding(ctx, newName, tgt, err)
+		}
+		return err
 	}, src, tgt)
 	var size int64
 	onlyFile := func(measured bool) error {
@@ -76,6 +80,16 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	return v.change(ctx, op, leaves, []target{src}, func(ctx context.Context) error {
 		return d.change(ctx, Op{Kind: OpReplace, Path: tgt.path}, comes, []target{tgt}, rename)
 	})
+}
+
+// onto returns the rights that a move under the condition to needs at its target. What it
+// displaces, whatever that is, is removed.
+func onto(to vfs.If) mode {
+	need := needs[OpRename].target | reads(to)
+	if to.Over {
+		need |= noDelete
+	}
+	return need
 }
 
 // carries are the rights with which a move between two trees is made: the nodes are listed,

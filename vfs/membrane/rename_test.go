@@ -53,6 +53,16 @@ func TestRenameBetweenGrants(t *testing.T) {
 	used("overwritten", 0, 60, 1)
 	used("overwritten", 1, 0, 1)
 
+	version, err = vfs.VersionOf(ctx, check.FileAt(t, raw, "z/yours"))
+	check.OK(t, err)
+	check.OK(t, check.Put(ctx, d[1], "theirs", "12345"))
+	used("made", 1, 5, 2)
+	check.OK(t, check.Put(ctx, d[0], "small", "123"))
+	check.OK(t, d[0].Rename(ctx, "small", d[1], "theirs", vfs.If{}, vfs.If{Over: true}))
+	used("replaced", 0, 60, 1)
+	used("replaced", 1, 3, 2)
+	check.OK(t, d[1].Remove(ctx, "theirs", vfs.If{}))
+
 	// The target's allowance decides before anything is changed.
 	check.OK(t, check.Put(ctx, raw, "big", strings.Repeat("z", 101)))
 	check.Is(t, "too large", d[0].Rename(ctx, "big", d[1], "big2", vfs.If{}, vfs.If{}), vfs.Quota)

@@ -99,6 +99,12 @@ var operations = []operation{
 	{"rename onto a version", membrane.OpRename, membrane.Move | membrane.Read, membrane.Move | membrane.Write | membrane.Read, func(ctx context.Context, h narrowed) error {
 		return h.Dir.Rename(ctx, "f", h.dst, "f", vfs.If{}, vfs.If{Is: vfs.Version(sha256.Sum256([]byte("below")))})
 	}},
+	{"rename over a file", membrane.OpRename, membrane.Move | membrane.Read, membrane.Move | membrane.Write | membrane.Delete, func(ctx context.Context, h narrowed) error {
+		return h.Dir.Rename(ctx, "f", h.dst, "f", vfs.If{}, vfs.If{Over: true})
+	}},
+	{"rename over nothing", membrane.OpRename, membrane.Move | membrane.Read, membrane.Move | membrane.Write | membrane.Delete, func(ctx context.Context, h narrowed) error {
+		return h.Dir.Rename(ctx, "f", h.dst, "new", vfs.If{}, vfs.If{Over: true})
+	}},
 	{"write", membrane.OpWrite, membrane.Write, 0, func(ctx context.Context, h narrowed) error {
 		_, err := h.File.WriteAt(ctx, []byte("x"), 0, vfs.If{})
 		return err
@@ -161,7 +167,7 @@ func TestNeeds(t *testing.T) {
 	seen := map[membrane.OpKind]bool{membrane.OpSync: true}
 	for _, o := range operations {
 		seen[o.kind] = true
-		if at, target := membrane.NeedsOf(o.kind); o.at&^at&^membrane.Read != 0 || o.target&^target&^membrane.Read != 0 {
+		if at, target := membrane.NeedsOf(o.kind); o.at&^at&^membrane.Read != 0 || o.target&^target&^(membrane.Read|membrane.Delete) != 0 {
 			t.Errorf("%s: the table says %v and %v, want %v and %v", o.name, at, target, o.at, o.target)
 		}
 		check.Is(t, o.name+" with nothing else", o.do(t.Context(), holdNarrowed(t, o.at, o.target)), "")

@@ -66,10 +66,20 @@ func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
 		return t.conditional(ctx, to)
 	case t.kind == gone:
 		return cmp.Or(t.meets(ctx, to), s.checkLength(t))
-	case t.kind != vfs.FileKind, s.kind == vfs.DirKind, to.Is.IsZero():
-		return vfs.Exists
 	}
-	return t.meets(ctx, to)
+	if err := to.Displaces(t.kind, s.kind); err != nil {
+		return err
+	}
+	switch t.kind {
+	case vfs.FileKind:
+		return t.meets(ctx, to)
+	case vfs.DirKind:
+		if err := foundIn(ctx).emptyIn(t); err != nil {
+			return err
+		}
+		return cmp.Or(t.checkLeave(ctx, true), s.checkLength(t))
+	}
+	return nil
 }
 
 // moved bounds the paths to changes after a directory was moved. No more than a path's

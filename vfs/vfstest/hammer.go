@@ -85,6 +85,7 @@ func (w *world) randomChange(random *rand.Rand) {
 	case "Remove":
 		err = dir().Remove(ctx, name(), condition)
 	case "Rename":
+		condition.Over = random.IntN(3) == 0
 		err = dir().Rename(ctx, name(), dir(), name(), vfs.If{}, condition)
 	case "List":
 		_, err = list(ctx, dir())

@@ -2,6 +2,8 @@ package vfstest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"capd/vfs"
@@ -11,6 +13,8 @@ var renameRules = []rule{
 	{"Rename/Moves", writable, testRename},
 	{"Rename/Exists", writable, testRenameExists},
 	{"Rename/Over", writable, testRenameOver},
+	{"Rename/Replaces", writable, testRenameReplaces},
+	{"Rename/ReplacesHeld", writable, testRenameReplacesHeld},
 	{"Rename/Refused", writable, testRenameRefused},
 	{"Rename/SamePlace", writable, testRenameSamePlace},
 	{"Rename/OtherStore", writable, testRenameOtherStore},
@@ -85,6 +89,96 @@ func testRenameOver(w *world) {
 	w.is("Lookup at the old place", err, vfs.NotFound)
 	w.ok("Rename over an empty file", over("x", "empty", ""))
 	w.has("empty", "the old content")
+}
+
+// testRenameReplaces moves each kind of node over each.
+func testRenameReplaces(w *world) {
+	over := vfs.If{Over: true}
+	sorts := map[string]string{"f": "file", "x": "file", "d": "full", "hollow": "empty"}
+	if !w.s.NoLinks {
+		sorts["l"], sorts["nowhere"] = "link", "link"
+	}
+	want := map[string]map[string]vfs.Code{
+		"file":  {"file": "", "link": "", "full": vfs.IsDir, "empty": vfs.IsDir},
+		"link":  {"file": "", "link": "", "full": vfs.IsDir, "empty": vfs.IsDir},
+		"full":  {"file": vfs.NotDir, "link": vfs.NotDir, "full": vfs.NotEmpty, "empty": ""},
+		"empty": {"file": vfs.NotDir, "link": vfs.NotDir, "full": vfs.NotEmpty, "empty": ""},
+	}
+	tree := maps.Clone(sample)
+	tree["full/in"], tree["bare"] = Node{Data: "in"}, Node{Dir: true}
+	for _, from := range slices.Sorted(maps.Keys(sorts)) {
+		for _, to := range append(slices.Sorted(maps.Keys(sorts)), "full", "bare") {
+			kind := sorts[to]
+			switch {
+			case from == to:
+				continue
+			case kind == "":
+				kind = map[string]string{"full": "full", "bare": "empty"}[to]
+			}
+			what := fmt.Sprintf("Rename of %s over %s", from, to)
+			w.make(tree)
+			before := w.picture()
+			err := w.root.Rename(w.ctx, from, w.root, to, vfs.If{}, over)
+			if code := want[sorts[from]][kind]; code != "" {
+				w.is(what, err, code)
+				w.unchanged(what, before)
+				continue
+			}
+			w.ok(what, err)
+			_, gone := w.root.Lookup(w.ctx, from)
+			w.is(what+": Lookup at the old place", gone, vfs.NotFound)
+			switch from {
+			case "f", "x":
+				w.has(to, tree[from].Data)
+				w.executable(what, to, tree[from].Exec)
+			case "d":
+				w.has(to+"/e/h", "further below")
+			case "hollow":
+				if all, err := list(w.ctx, w.dir(to)); err != nil || len(all) > 0 {
+					w.Errorf("%s: it holds %v, %v", what, all, err)
+				}
+			default:
+				if target, err := w.link(to).Target(w.ctx); err != nil || target != tree[from].Link {
+					w.Errorf("%s: it leads to %q, %v", what, target, err)
+				}
+			}
+		}
+	}
+
+	w.make(tree)
+	w.ok("Rename to nothing", w.root.Rename(w.ctx, "f", w.root, "new", vfs.If{}, over))
+	w.ok("Rename into another directory", w.root.Rename(w.ctx, "new", w.dir("d"), "g", vfs.If{}, over))
+	w.has("d/g", "the old content")
+	before := w.picture()
+	w.ok("Rename to the same place", w.dir("d").Rename(w.ctx, "g", w.dir("d"), "g", vfs.If{}, over))
+	w.is("Rename of what is not there", w.root.Rename(w.ctx, "missing", w.root, "x", vfs.If{}, over), vfs.NotFound)
+	w.is("Rename over another version", w.root.Rename(w.ctx, "empty", w.root, "x", vfs.If{}, vfs.If{Over: true, Is: sum("else")}), vfs.Conflict)
+	w.is("Rename from another version", w.root.Rename(w.ctx, "empty", w.root, "x", vfs.If{Is: sum("else")}, over), vfs.Conflict)
+	w.is("Rename to absent that exists", w.root.Rename(w.ctx, "empty", w.root, "x", vfs.If{}, vfs.If{Over: true, Absent: true}), vfs.Exists)
+	w.is("Rename of a directory over what is above it", w.dir("d").Rename(w.ctx, "e", w.root, "d", vfs.If{}, over), vfs.NotEmpty)
+	w.is("Rename of a directory into itself", w.root.Rename(w.ctx, "d", w.dir("d"), "e", vfs.If{}, over), vfs.Invalid)
+	w.unchanged("Rename refused", before)
+	w.ok("Rename from its version over a version", w.root.Rename(w.ctx, "empty", w.root, "x", vfs.If{Is: sum("")}, vfs.If{Over: true, Is: sum(sample["x"].Data)}))
+	w.has("x", "")
+}
+
+// testRenameReplacesHeld holds what is replaced.
+func testRenameReplacesHeld(w *world) {
+	w.make(sample)
+	f, d := w.file("x"), w.dir("hollow")
+	over := vfs.If{Over: true}
+	w.ok("Rename over a file", w.root.Rename(w.ctx, "f", w.root, "x", vfs.If{}, over))
+	w.reads(f, "the old content")
+	w.ok("Rename over a directory", w.root.Rename(w.ctx, "d", w.root, "hollow", vfs.If{}, over))
+	_, err := d.Lookup(w.ctx, "g")
+	w.is("Lookup in a directory that was replaced", err, vfs.Stale)
+	_, err = d.Create(w.ctx, "new")
+	w.is("Create in a directory that was replaced", err, vfs.Stale)
+	if !w.s.NoLinks {
+		w.ok("Rename of a link over a file", w.root.Rename(w.ctx, "l", w.root, "x", vfs.If{}, over))
+		_, err = readAll(w.ctx, f)
+		w.is("reading a File where a link is now", err, vfs.Stale)
+	}
 }
 
 func testRenameRefused(w *world) {
