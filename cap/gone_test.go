@@ -8,6 +8,7 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/vfs"
+	"capd/vfs/lines"
 	"capd/vfs/vfstest"
 )
 
@@ -17,6 +18,10 @@ func TestFileThatIsGone(t *testing.T) {
 	methods := map[string]func(t *testing.T, f *client.File) error{
 		"readText":  func(t *testing.T, f *client.File) error { _, _, err := f.ReadText(t.Context()); return err },
 		"readBytes": func(t *testing.T, f *client.File) error { _, _, err := f.ReadBytes(t.Context()); return err },
+		"readLines": func(t *testing.T, f *client.File) error {
+			_, err := f.ReadLines(t.Context(), lines.Query{})
+			return err
+		},
 		"read": func(t *testing.T, f *client.File) error {
 			_, err := f.ReadAt(t.Context(), make([]byte, 1), 0)
 			return err

@@ -16,6 +16,7 @@ import (
 	"capd/client"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/lines"
 	"capd/vfs/vfstest"
 )
 
@@ -80,6 +81,10 @@ var fileNeeds = []needing{
 	}},
 	{"readBytes", client.Read, "", func(ctx context.Context, _ *client.Dir, f *client.File) error {
 		_, _, err := f.ReadBytes(ctx)
+		return err
+	}},
+	{"readLines", client.Read, "", func(ctx context.Context, _ *client.Dir, f *client.File) error {
+		_, err := f.ReadLines(ctx, lines.Query{})
 		return err
 	}},
 	{"read", client.Read, "", func(ctx context.Context, _ *client.Dir, f *client.File) error {

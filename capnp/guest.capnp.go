@@ -6261,6 +6261,255 @@ func (s File_rights_Results) NewRights(n int32) (Right_List, error) {
 	return l, err
 }
 
+type File_readLines_Params capnp.Struct
+
+// File_readLines_Params_TypeID is the unique identifier for the type File_readLines_Params.
+const File_readLines_Params_TypeID = 0xac8a820a9b35aa33
+
+func (s File_readLines_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_readLines_Params) DecodeFromPtr(p capnp.Ptr) File_readLines_Params {
+	return File_readLines_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_readLines_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_readLines_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_readLines_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_readLines_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_readLines_Params) From() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s File_readLines_Params) SetFrom(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s File_readLines_Params) Count() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s File_readLines_Params) SetCount(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+func (s File_readLines_Params) Last() bool {
+	return capnp.Struct(s).Bit(96)
+}
+
+func (s File_readLines_Params) SetLast(v bool) {
+	capnp.Struct(s).SetBit(96, v)
+}
+
+type File_readLines_Results capnp.Struct
+
+// File_readLines_Results_TypeID is the unique identifier for the type File_readLines_Results.
+const File_readLines_Results_TypeID = 0xd7b22c412c5e1e85
+
+func (s File_readLines_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_readLines_Results) DecodeFromPtr(p capnp.Ptr) File_readLines_Results {
+	return File_readLines_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_readLines_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_readLines_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_readLines_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_readLines_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_readLines_Results) Data() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s File_readLines_Results) HasData() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_readLines_Results) SetData(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s File_readLines_Results) First() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s File_readLines_Results) SetFirst(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s File_readLines_Results) Count() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s File_readLines_Results) SetCount(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+func (s File_readLines_Results) Next() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s File_readLines_Results) SetNext(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s File_readLines_Results) More() bool {
+	return capnp.Struct(s).Bit(96)
+}
+
+func (s File_readLines_Results) SetMore(v bool) {
+	capnp.Struct(s).SetBit(96, v)
+}
+
+func (s File_readLines_Results) Clipped() (ClippedLine_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return ClippedLine_List(p.List()), err
+}
+
+func (s File_readLines_Results) HasClipped() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s File_readLines_Results) SetClipped(v ClippedLine_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewClipped sets the clipped field to a newly
+// allocated ClippedLine_List, preferring placement in s's segment.
+func (s File_readLines_Results) NewClipped(n int32) (ClippedLine_List, error) {
+	l, err := NewClippedLine_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return ClippedLine_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s File_readLines_Results) Lines() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s File_readLines_Results) SetLines(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+func (s File_readLines_Results) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s File_readLines_Results) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s File_readLines_Results) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(2, v)
+}
+
+type ClippedLine capnp.Struct
+
+// ClippedLine_TypeID is the unique identifier for the type ClippedLine.
+const ClippedLine_TypeID = 0xcb0666d9ae0aea24
+
+func NewClippedLine(s *capnp.Segment) (ClippedLine, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 0})
+	return ClippedLine(st), err
+}
+
+func NewRootClippedLine(s *capnp.Segment) (ClippedLine, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 0})
+	return ClippedLine(st), err
+}
+
+func ReadRootClippedLine(msg *capnp.Message) (ClippedLine, error) {
+	root, err := msg.Root()
+	return ClippedLine(root.Struct()), err
+}
+
+func (s ClippedLine) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (ClippedLine) DecodeFromPtr(p capnp.Ptr) ClippedLine {
+	return ClippedLine(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s ClippedLine) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s ClippedLine) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s ClippedLine) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s ClippedLine) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s ClippedLine) Index() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s ClippedLine) SetIndex(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s ClippedLine) Offset() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s ClippedLine) SetOffset(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s ClippedLine) SizeBytes() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s ClippedLine) SetSizeBytes(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+// ClippedLine_List is a list of ClippedLine.
+type ClippedLine_List = capnp.StructList[ClippedLine]
+
+// NewClippedLine creates a new list of ClippedLine.
+func NewClippedLine_List(s *capnp.Segment, sz int32) (ClippedLine_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 24, PointerCount: 0}, sz)
+	return capnp.StructList[ClippedLine](l), err
+}
+
 // Sink_TypeID is the unique identifier for the type Sink.
 const Sink_TypeID = 0xe5bc5a0193f07999
 
@@ -6912,6 +7161,9 @@ var File_narrow = vat.Method[File_narrow_Params, File_narrow_Results]{Interface:
 // File_rights describes File.rights to package vat.
 var File_rights = vat.Method[File_rights_Params, File_rights_Results]{Interface: File_TypeID, ID: 16, Name: "File.rights", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// File_readLines describes File.readLines to package vat.
+var File_readLines = vat.Method[File_readLines_Params, File_readLines_Results]{Interface: File_TypeID, ID: 17, Name: "File.readLines", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 32, PointerCount: 3}}
+
 // File_append_Params_data is the place of the field data of File_append_Params, a Data.
 const File_append_Params_data vat.Field = 0
 
@@ -6926,6 +7178,12 @@ const File_readBytes_Results_data vat.Field = 0
 
 // File_readBytes_Results_version is the place of the field version of File_readBytes_Results, a Data.
 const File_readBytes_Results_version vat.Field = 1
+
+// File_readLines_Results_data is the place of the field data of File_readLines_Results, a Data.
+const File_readLines_Results_data vat.Field = 0
+
+// File_readLines_Results_version is the place of the field version of File_readLines_Results, a Data.
+const File_readLines_Results_version vat.Field = 2
 
 // File_readOnly_Results_file is the place of the field file of File_readOnly_Results in a pipelined path.
 const File_readOnly_Results_file vat.Field = 0

@@ -350,6 +350,21 @@ interface File {
 
   rights @16 () -> (rights :List(Right));
   # As Dir.rights.
+
+  readLines @17 (from :UInt64, count :UInt32, last :Bool) -> (data :Data, first :UInt64, count :UInt32, next :UInt64, more :Bool, clipped :List(ClippedLine), lines :UInt64, version :Data);
+  # Returns a window of the file's lines: `count` of them (0: 1000; at most 10,000) from line `from` on (0: 1), or if
+  # `last`, the last `count`. data has the lines as they are in the file, with their endings, at most 256 KiB: it is UTF-8
+  # if the file is. A line ends with LF. A line of more than 2000 bytes is clipped there, or up to 3 bytes before. first is the number of the first line
+  # in data, count how many there are, and next the line after them. While more is true, ask again from next. lines is how
+  # many the file has; 0: not known. All is of one content, whose version this is. In a file above 64 MiB version is
+  # empty, and the last lines have no numbers: first and next are 0. tooLarge: the last line is longer than 64 MiB.
+}
+
+struct ClippedLine {
+  # A line of which readLines returns only the beginning. Its offset leads File.read to the rest.
+  index @0 :UInt32;          # of the line in data, from 0
+  offset @1 :UInt64;         # at which the line begins in the file, in bytes
+  sizeBytes @2 :UInt64;      # of the whole line without its ending
 }
 
 interface Sink {

@@ -36,6 +36,24 @@ func (a *asker) readBytes(f fileCap) {
 	})
 }
 
+func (a *asker) readLines(f fileCap, from uint64, count uint32, last bool) {
+	a.Helper()
+	ask(a, f.Cap, fmt.Sprintf("%s.readLines %d from %d, last %v", f.how, count, from, last), schema.File_readLines, func(p schema.File_readLines_Params, _ *vat.Caps) error {
+		p.SetFrom(from)
+		p.SetCount(count)
+		p.SetLast(last)
+		return nil
+	}, func(r schema.File_readLines_Results, _ *vat.Caps) (string, error) {
+		what, err := bytesText(r.Data())
+		if err != nil {
+			return "", err
+		}
+		v, err := versionText(r.Version())
+		clipped, _ := r.Clipped()
+		return fmt.Sprintf("%s, first %d, %d, next %d, more %v, of %d, %d clipped, %s", what, r.First(), r.Count(), r.Next(), r.More(), r.Lines(), clipped.Len(), v), err
+	})
+}
+
 func (a *asker) read(f fileCap, offset uint64, length uint32) {
 	a.Helper()
 	ask(a, f.Cap, fmt.Sprintf("%s.read %d at %d", f.how, length, offset), schema.File_read, func(p schema.File_read_Params, _ *vat.Caps) error {

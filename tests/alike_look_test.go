@@ -122,6 +122,9 @@ func lookAt(a *asker, d dirCap, path string) {
 	a.statFile(f, true)
 	a.readText(f)
 	a.readBytes(f)
+	a.readLines(f, 0, 0, false)
+	a.readLines(f, 2, 1, true)
+	a.readLines(f, 1<<63, 1, false)
 	for _, r := range []struct {
 		offset uint64
 		length uint32

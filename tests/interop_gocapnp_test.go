@@ -198,6 +198,16 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Error("something else was read")
 		}
 	})
+	run("readLines", func(g *goGuest) {
+		r, err := goDo(g, g.openFile(g.dir, "latin1"), schema.File_readLines, func(p schema.File_readLines_Params) error {
+			p.SetLast(true)
+			return nil
+		})
+		ok(g, err)
+		if data, err := r.Data(); err != nil || string(data) != "caf\xe9\n" || r.Next() != 2 {
+			g.Errorf("read %q, next %d, %v", data, r.Next(), err)
+		}
+	})
 	run("write", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
 			p.SetData([]byte("put"))

@@ -21,7 +21,7 @@ import (
 const (
 	guestLooks = `Session.help Session.restore Session.restoreDir Session.restoreFile Session.restorePetitioner Session.shares Petitioner.roots Petitioner.help
 		Dir.list Dir.get Dir.walk Dir.openDir Dir.openFile Dir.subDir Dir.stat Dir.glob Dir.help Dir.rights Dir.explain
-		File.readText File.readBytes File.read File.stream File.stat File.help File.rights Writer.help Revoker.help`
+		File.readText File.readBytes File.readLines File.read File.stream File.stat File.help File.rights Writer.help Revoker.help`
 	guestNeither = `Dir.readOnly Dir.narrow Dir.revocable Dir.stage File.readOnly File.narrow File.revocable File.stage File.sync
 		Writer.write Sink.write Sink.done`
 	guestRequests = `Petitioner.requestDir Petitioner.requestFile` // a human's answer, or a grant: testdata/script/invite.txtar

@@ -83,6 +83,15 @@ var operations = map[string]operation{
 			func(r schema.File_read_Results, _ *vat.Caps) error { b, err := r.Data(); text = string(b); return err })
 		return text, err
 	}),
+	"readLines": onFile(func(ctx context.Context, f *vat.Cap) (text string, err error) {
+		err = vat.Do(ctx, f, schema.File_readLines, nil,
+			func(r schema.File_readLines_Results, _ *vat.Caps) error {
+				b, err := r.Data()
+				text = string(b)
+				return err
+			})
+		return text, err
+	}),
 	"stream": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
 		var s sink
 		err := vat.Do(ctx, f, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
@@ -116,12 +125,12 @@ var operations = map[string]operation{
 const (
 	opens    = "get, walk, walk noFollow, openDir, openFile, subDir"
 	through  = "walk, walk noFollow, openDir, openFile, subDir" // a path of several names
-	reads    = "list, stat, readText, readBytes, read, stream"
+	reads    = "list, stat, readText, readBytes, readLines, read, stream"
 	creates  = "put, stage, createDir, createFile, move to"
 	changes  = "remove, move from"
 	inPlace  = "write, append, truncate"
 	wholes   = "writeText, writeBytes, stage file"
-	fileUses = "stat, readText, readBytes, read, stream, " + wholes + ", " + inPlace
+	fileUses = "stat, readText, readBytes, readLines, read, stream, " + wholes + ", " + inPlace
 	every    = opens + ", " + reads + ", " + creates + ", put noFollow, " + changes + ", " + inPlace + ", " + wholes
 	pathwise = through + ", " + reads + ", " + creates + ", put noFollow, " + changes + ", " + inPlace + ", " + wholes
 )

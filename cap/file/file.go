@@ -55,6 +55,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.File_readBytes, wire.Ordered(membrane.OpRead, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
 		// reads 1 MiB at most
 		vat.Handle(schema.File_read, wire.Ordered(membrane.OpRead, (*server).read), vat.Try()),
+		// reads the content up to a window of its lines, or all of it for its version
+		vat.Handle(schema.File_readLines, wire.Ordered(membrane.OpRead, (*server).readLines), vat.HeavyFrom(heavyBytes)),
 		// reads the content as fast as the sink takes it
 		vat.Handle(schema.File_stream, wire.Ordered(membrane.OpRead, (*server).stream)),
 		// write what was sent, 4 MiB at most; a condition may need the version of a

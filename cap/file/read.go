@@ -10,6 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/lines"
 )
 
 // Reads go directly into the memory of the results. That memory may contain anything,
@@ -56,7 +57,8 @@ func (s *server) whole(ctx context.Context, weigh func(int64) error, room func(s
 	}
 	defer c.Close()
 	if c.Size() > wire.MaxWhole {
-		return vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; use read or stream", c.Size(), wire.MaxWhole)
+		return vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; ask for a window of it with readLines(from: 1, count: %d) or read(offset: 0, length: %d), or use stream",
+			c.Size(), wire.MaxWhole, lines.DefaultCount, wire.MaxChunk)
 	}
 	b, err := room(int(c.Size()))
 	if err != nil {

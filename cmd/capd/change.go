@@ -10,35 +10,6 @@ import (
 	"capd/vfs"
 )
 
-type catCommand struct {
-	Path string `arg:"" optional:"" help:"A file (default: the capability itself)."`
-	capFlag
-}
-
-func (catCommand) Help() string {
-	return `The file may have any size. The output is one content, even if the file is replaced meanwhile.
-
-Examples:
-  capd cat project/README.md
-  capd cat project/data.bin > data.bin`
-}
-
-func (c *catCommand) Run(e *env) error {
-	path := trimPath(c.Path)
-	_, n, err := c.node(e, path, true)
-	if err != nil {
-		return err
-	}
-	f, ok := n.(*client.File)
-	if !ok {
-		return vfs.At(path, vfs.IsDir)
-	}
-	w := newProgress(e, e.stdout, "read")
-	defer w.end()
-	_, err = f.Stream(e, w, 0, 0)
-	return err
-}
-
 // condition holds --if-version and --if-absent.
 type condition struct {
 	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`

@@ -74,7 +74,7 @@ type commands struct {
 
 	Ls        lsCommand        `cmd:"" group:"guest" help:"List a directory."`
 	Tree      treeCommand      `cmd:"" group:"guest" help:"Show everything below a directory."`
-	Cat       catCommand       `cmd:"" group:"guest" help:"Write a file to standard output."`
+	Cat       catCommand       `cmd:"" group:"guest" help:"Write a file, or some of its lines, to standard output."`
 	Put       putCommand       `cmd:"" group:"guest" help:"Make standard input the whole content of a file, atomically."`
 	Append    appendCommand    `cmd:"" group:"guest" help:"Add standard input at the end of a file."`
 	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
@@ -222,7 +222,17 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	return p.Parse(commandFirst(args))
+	return p.Parse(withNumber(commandFirst(args)))
+}
+
+// withNumber joins --lines with a number after it that begins with a minus, which would be taken for a flag.
+func withNumber(args []string) []string {
+	for i := range len(args) - 1 {
+		if args[i] == "--lines" && len(args[i+1]) > 1 && args[i+1][0] == '-' && '0' <= args[i+1][1] && args[i+1][1] <= '9' {
+			return slices.Concat(args[:i], []string{args[i] + "=" + args[i+1]}, args[i+2:])
+		}
+	}
+	return args
 }
 
 // commandFirst moves flags that most commands take behind the command, if they were given

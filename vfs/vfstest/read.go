@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/lines"
 )
 
 var readRules = []rule{
@@ -26,6 +27,7 @@ var readRules = []rule{
 	{"Read/Trying", anyStore, testTrying},
 	{"Read/Content", anyStore, testContent},
 	{"Read/Version", anyStore, testVersion},
+	{"Read/Lines", anyStore, testLines},
 	{"Read/Cancelled", anyStore, testReadCancelled},
 	{"Read/Errors", anyStore, testReadErrors},
 }
@@ -378,4 +380,31 @@ func testReadErrors(w *world) {
 	w.is("Lookup", err, vfs.NotFound)
 	_, err = w.dir("d/e").Lookup(w.ctx, "g")
 	w.is("Lookup of what is further up", err, vfs.NotFound)
+}
+
+// testLines reads windows of lines, of a file in another encoding too.
+func testLines(w *world) {
+	const odd = "\xef\xbb\xbfone\r\ntw\xf6\r\nthree\nfour"
+	w.make(Tree{"f": {Data: odd}, "empty": {}})
+	for _, c := range []struct {
+		q    lines.Query
+		data string
+		next int64
+		more bool
+	}{
+		{lines.Query{}, odd, 5, false},
+		{lines.Query{From: 2, Count: 2}, "tw\xf6\r\nthree\n", 4, true},
+		{lines.Query{Count: 1, Last: true}, "four", 5, false},
+		{lines.Query{From: 7, Count: 2}, "", 5, false},
+	} {
+		got, err := lines.Read(w.ctx, w.file("f"), c.q)
+		w.ok("ReadLines", err)
+		if string(got.Data) != c.data || got.Next != c.next || got.More != c.more || got.Total != 4 || got.Version != sum(odd) {
+			w.Errorf("%+v is %+v, want %q, next %d, more %v", c.q, got, c.data, c.next, c.more)
+		}
+	}
+	got, err := lines.Read(w.ctx, w.file("empty"), lines.Query{Last: true})
+	if err != nil || got.Count != 0 || got.Version != sum("") {
+		w.Errorf("the lines of an empty file are %+v, %v", got, err)
+	}
 }
