@@ -75,6 +75,37 @@ func TestGlobPages(t *testing.T) {
 	}
 }
 
+// Ignored and hidden names are left out where the call says so, by the rights of the caller.
+func TestGlobLeaves(t *testing.T) {
+	_, _, d := guest(t, vfstest.Tree{
+		".gitignore": {Data: "out/\n*.log\n"}, "a.log": {}, "b": {}, "out/c": {}, "sub/.gitignore": {Data: "!keep.log\n"}, "sub/keep.log": {}, "sub/no.log": {}, ".git/x": {},
+	})
+	for _, c := range []struct {
+		d       *client.Dir
+		pattern string
+		leave   []client.Leave
+		want    string
+	}{
+		{d, "**", nil, ".git .git/x .gitignore a.log b out out/c sub sub/.gitignore sub/keep.log sub/no.log"},
+		{d, "**", []client.Leave{client.LeaveIgnored}, ".gitignore b sub sub/.gitignore sub/keep.log"},
+		{d, "**", []client.Leave{client.LeaveHidden}, "a.log b out out/c sub sub/keep.log sub/no.log"},
+		{d, "**", []client.Leave{client.LeaveHidden, client.LeaveIgnored}, "b sub sub/keep.log"},
+		{d, "out/*", []client.Leave{client.LeaveIgnored}, "out/c"},
+		{d.ReadOnly(), "*.log", []client.Leave{client.LeaveIgnored}, ""},
+		{d.Narrow(client.List), "*.log", []client.Leave{client.LeaveIgnored}, "a.log"},
+		{d.SubDir("sub"), "*", []client.Leave{client.LeaveIgnored}, ".gitignore keep.log no.log"},
+	} {
+		var got []string
+		for e, err := range c.d.Glob(t.Context(), c.pattern, c.leave...) {
+			ok(t, err)
+			got = append(got, e.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s without %v: %q, want %q", c.pattern, c.leave, got, c.want)
+		}
+	}
+}
+
 func TestGlobRefused(t *testing.T) {
 	_, _, d := guest(t, letters("ab"))
 	for _, pattern := range []string{"", "/a", "../*", "[", "{a", "a//b", strings.Repeat("{a,b}", 7), strings.Repeat("x", 5000)} {

@@ -3505,6 +3505,22 @@ func (s Dir_glob_Params) SetLimit(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
+func (s Dir_glob_Params) IgnoreFiles() bool {
+	return capnp.Struct(s).Bit(32)
+}
+
+func (s Dir_glob_Params) SetIgnoreFiles(v bool) {
+	capnp.Struct(s).SetBit(32, v)
+}
+
+func (s Dir_glob_Params) NoHidden() bool {
+	return capnp.Struct(s).Bit(33)
+}
+
+func (s Dir_glob_Params) SetNoHidden(v bool) {
+	capnp.Struct(s).SetBit(33, v)
+}
+
 type Dir_glob_Results capnp.Struct
 
 // Dir_glob_Results_TypeID is the unique identifier for the type Dir_glob_Results.

@@ -16,14 +16,14 @@ import (
 )
 
 // Glob yields what matches pattern below d, in tree order: each entry has its path as
-// Name, and its Kind. An error is the last thing yielded. It is an [*Unlisted] if
-// everything else was yielded but some directories could not be listed.
-func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, error] {
+// Name, and its Kind. leave says what to leave out. An error is the last thing yielded. It
+// is an [*Unlisted] if everything else was yielded but some directories could not be listed.
+func (d *Dir) Glob(ctx context.Context, pattern string, leave ...Leave) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
 		after := ""
 		var missed Unlisted
 		for {
-			p, err := d.globPage(ctx, pattern, after)
+			p, err := d.globPage(ctx, pattern, after, leave)
 			if err != nil {
 				yield(vfs.Entry{}, err)
 				return
@@ -54,6 +54,18 @@ func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, err
 		}
 	}
 }
+
+// Leave is something that a search leaves out.
+type Leave uint8
+
+// What a search can leave out. Neither is left out where the search names it.
+const (
+	// LeaveIgnored leaves out what .gitignore, .ignore and .git/info/exclude name, in the
+	// searched directory and below, and .git itself.
+	LeaveIgnored Leave = 1 + iota
+	// LeaveHidden leaves out names that begin with a dot.
+	LeaveHidden
+)
 
 // Unlisted is the error of a search that could not list some directories where
 // something might match. It does not include what policy withholds.
@@ -111,12 +123,14 @@ type globPage struct {
 // searches its way back to the cursor for each page.
 const globLimit = 10_000
 
-func (d *Dir) globPage(ctx context.Context, pattern, after string) (page globPage, err error) {
+func (d *Dir) globPage(ctx context.Context, pattern, after string, leave []Leave) (page globPage, err error) {
 	if err := d.at(pattern); err != nil {
 		return page, err
 	}
 	err = wire.Do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
 		p.SetLimit(globLimit)
+		p.SetIgnoreFiles(slices.Contains(leave, LeaveIgnored))
+		p.SetNoHidden(slices.Contains(leave, LeaveHidden))
 		return cmp.Or(p.SetAfter([]byte(after)), p.SetPattern(pattern))
 	}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
 		page.more = r.More()

@@ -232,14 +232,17 @@ interface Dir {
   stat @7 (withVersion :Bool) -> (stat :Stat);
   # Returns the stat of this directory. withVersion has no effect, since a directory has no version.
 
-  glob @8 (pattern :Text, after :Data, limit :UInt32) -> (entries :List(Stat), more :Bool, cursor :Data, missed :List(Missed));
+  glob @8 (pattern :Text, after :Data, limit :UInt32, ignoreFiles :Bool, noHidden :Bool) -> (entries :List(Stat), more :Bool, cursor :Data, missed :List(Missed));
   # Returns one page of the files, directories and links below that match pattern, in tree order: by name, a directory
   # before its entries. In a pattern * and ? stand for characters of one name, ** for any number of names, and [a-z] and
   # {a,b} are as in a shell. Stat.name is the path from this Dir; only type is set besides. Links are listed and not
   # followed. A page has at most `limit` matches (0: 1000; at most 10,000). Each call searches a bounded part of the tree,
   # so a page may be empty. While more is true, ask again with after = cursor. missed has the places that could not be
   # searched and where something could match, in tree order. It leaves out what policy withholds. The next page may repeat
-  # some of them. invalid: a bad pattern, or more than 64 alternatives.
+  # some of them. ignoreFiles: leave out what .gitignore, .ignore and .git/info/exclude name, in this Dir and below, and
+  # .git, but not what the pattern spells out from its start. An ignore file counts up to 1 MiB and 16,384 rules, and without the right to
+  # read not at all; if it does not count for another reason it is in missed. noHidden: a wildcard does not match a dot at
+  # the start of a name. invalid: a bad pattern, or more than 64 alternatives.
 
   createDir @9 (path :Text) -> (dir :Dir);
   # Makes an empty directory. Its parent must exist. Like every change of names it is durable when it has answered: it

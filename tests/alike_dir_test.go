@@ -208,6 +208,19 @@ func (a *asker) glob(d dirCap, pattern, after string, limit uint32) {
 	})
 }
 
+// globLeaving leaves out what ignore files name, or hidden names.
+func (a *asker) globLeaving(d dirCap, pattern string, ignored, hidden bool) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.glob %q ignoreFiles %v noHidden %v", d.how, pattern, ignored, hidden), schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+		p.SetIgnoreFiles(ignored)
+		p.SetNoHidden(hidden)
+		return p.SetPattern(pattern)
+	}, func(r schema.Dir_glob_Results, _ *vat.Caps) (string, error) {
+		text, err := statsText(r.Entries())
+		return fmt.Sprintf("more %v: %s", r.More(), text), err
+	})
+}
+
 func (a *asker) put(d dirCap, path, data string, c condition, noFollow bool) {
 	a.Helper()
 	ask(a, d.Cap, fmt.Sprintf("%s.put %q (%d bytes) %v noFollow %v", d.how, path, len(data), c, noFollow), schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {

@@ -87,6 +87,10 @@ func look(a *asker) {
 		}
 		a.glob(root, pattern, "d/e", 3)
 	}
+	for _, pattern := range []string{"**", "*/*", "d/**", "["} {
+		a.globLeaving(root, pattern, true, false)
+		a.globLeaving(root, pattern, false, true)
+	}
 	for _, after := range []string{"d", "d/e/h", "zzzz", "../x", "/", "\xff", "d//e"} {
 		a.glob(root, "**", after, 5)
 	}

@@ -31,7 +31,7 @@ var layers = []layer{
 
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
-	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/search", may: "capd/vfs capd/vfs/ignore", pure: true},
 	{of: "capd/vfs/ignore", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/lines", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},

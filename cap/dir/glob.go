@@ -37,8 +37,11 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 	if err != nil {
 		return vfs.At(pattern, err)
 	}
+	if c.Params().NoHidden() {
+		p = p.NoHidden()
+	}
 	f := findings{ctx: c.Context(), limit: limit, cursor: string(after)}
-	err = search.Search{Pattern: p, After: string(after), Visit: f.visit, Missed: f.miss}.In(c.Context(), s.dir)
+	err = search.Search{Pattern: p, After: string(after), IgnoreFiles: c.Params().IgnoreFiles(), Visit: f.visit, Missed: f.miss}.In(c.Context(), s.dir)
 	if err == nil {
 		err = c.Context().Err()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -160,7 +161,7 @@ func (c *treeCommand) Run(e *env) error {
 		return vfs.At(c.Path, vfs.Errorf(vfs.NotDir, "tree shows a directory; see cat and stat"))
 	}
 	p := newPainter(e.stdout)
-	cut, missed, err := found(e, d, "**", c.Max, c.JSON, func(entry vfs.Entry) string {
+	cut, missed, err := found(e, d.Glob(e, "**"), c.Max, c.JSON, func(entry vfs.Entry) string {
 		name := entry.Name[strings.LastIndexByte(entry.Name, '/')+1:]
 		return strings.Repeat("  ", strings.Count(entry.Name, "/")) + p.label(name, vfs.Info{Kind: entry.Kind})
 	})
@@ -175,11 +176,27 @@ func (c *treeCommand) Run(e *env) error {
 	return nil
 }
 
-// found prints what matches a pattern below d, at most that many entries, as JSON or a line each. It reports
-// whether there are more, and what could not be listed.
-func found(e *env, d *client.Dir, pattern string, most int, asJSON bool, line func(vfs.Entry) string) (cut bool, missed *client.Unlisted, err error) {
+// leaveFlags say what a search leaves out.
+type leaveFlags struct {
+	NoIgnore bool `help:"Also show what ignore files name, and .git."`
+	NoHidden bool `help:"Leave out names that begin with a dot."`
+}
+
+func (f leaveFlags) leave() (all []client.Leave) {
+	if !f.NoIgnore {
+		all = append(all, client.LeaveIgnored)
+	}
+	if f.NoHidden {
+		all = append(all, client.LeaveHidden)
+	}
+	return all
+}
+
+// found prints what a search finds, at most that many entries, as JSON or a line each. It reports whether there
+// are more, and what could not be listed.
+func found(e *env, search iter.Seq2[vfs.Entry, error], most int, asJSON bool, line func(vfs.Entry) string) (cut bool, missed *client.Unlisted, err error) {
 	js, n := []nameJSON{}, 0
-	for entry, err := range d.Glob(e, pattern) {
+	for entry, err := range search {
 		if errors.As(err, &missed) {
 			break
 		}
@@ -205,6 +222,7 @@ func found(e *env, d *client.Dir, pattern string, most int, asJSON bool, line fu
 type globCommand struct {
 	Pattern string `arg:"" help:"As in a shell, with ** for any number of names; quote it."`
 	JSON    bool   `name:"json" help:"Print a JSON array."`
+	leaveFlags
 	capFlag
 }
 
@@ -213,8 +231,12 @@ func (globCommand) Help() string {
 directory that cannot be listed, but could hold a match, is named on standard error, and the exit
 code is 1.
 
+What .gitignore, .ignore and .git/info/exclude name is left out, and so is .git. What the pattern spells out
+from its start is not: 'build/*.o' finds files although build is ignored.
+
 Examples:
   capd glob 'project/**/*.go'
+  capd glob --no-ignore '**/*.log'
   capd glob 'project/{cmd,vfs}/**/*_test.go' --json`
 }
 
@@ -223,7 +245,7 @@ func (c *globCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	_, missed, err := found(e, d, c.Pattern, math.MaxInt, c.JSON, func(entry vfs.Entry) string { return vfs.Printable(entry.Name) })
+	_, missed, err := found(e, d.Glob(e, c.Pattern, c.leave()...), math.MaxInt, c.JSON, func(entry vfs.Entry) string { return vfs.Printable(entry.Name) })
 	if err == nil && missed != nil {
 		err = missed
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/ignore"
 )
 
 // Search looks through a tree for paths that match a pattern.
@@ -17,6 +18,10 @@ type Search struct {
 	// After is the path after which to begin, so that a search can continue where it
 	// stopped. "" begins at the start.
 	After string
+	// IgnoreFiles says to leave out what the ignore files of the tree name; see
+	// [ignore.Dir]. Those of the searched directory and below it count. Names that the
+	// pattern spells out from its start are not left out.
+	IgnoreFiles bool
 	// Visit is called for every entry that the search looks at, in tree order: by name,
 	// in byte order, a directory before its entries. hit says whether the path matches.
 	// work is the work done since the last visit, at least 1; an entry costs 1 with a
@@ -24,7 +29,8 @@ type Search struct {
 	Visit func(path string, kind vfs.Kind, hit bool, work int) bool
 	// Missed may be nil. It is called for every directory that could not be listed
 	// completely although something in it could match, and for every name spelled out
-	// in the pattern that could not be looked up. err has no path. Missed is not called
+	// in the pattern that could not be looked up, and for every ignore file that does not
+	// count although it is there. err has no path. Missed is not called
 	// for what policy withholds or what has been removed. A search that continues an
 	// earlier one may report the same path again.
 	Missed func(path string, err error)
@@ -39,7 +45,8 @@ func (s Search) In(ctx context.Context, d vfs.Dir) error {
 		f.Missed = func(string, error) {}
 	}
 	defer f.prefetch.stop()
-	_, err := f.dir(&searchDir{dir: d}, "", f.Pattern.Start(), s.After, s.After != "")
+	root := &searchDir{dir: d, spelled: true, above: &ignore.Dir{}}
+	_, err := f.dir(root, "", f.Pattern.Start(), s.After, s.After != "")
 	if err == nil { // d itself may be why nothing was found
 		err = searchable(ctx, d)
 	}
@@ -90,10 +97,18 @@ type candidate struct {
 	below    *listing // its listing read ahead, if any; may be under way
 }
 
-// match applies the pattern to an entry of the directory at path.
-func (f *finder) match(e vfs.Entry, path string, s State) candidate {
+// match applies the pattern to an entry of the directory at path, of which the ignore files
+// say what out says; nil: nothing.
+func (f *finder) match(e vfs.Entry, path string, s State, out *ignore.Dir) candidate {
 	next, compared := f.Pattern.stepTo(nil, s, e.Name)
 	v := candidate{Entry: e, next: next, compared: compared}
+	if out != nil && len(next) > 0 {
+		ignored, steps := out.Compare(e.Name, e.Kind == vfs.DirKind)
+		if v.compared += steps; ignored {
+			v.next = nil
+			return v
+		}
+	}
 	if e.Kind == vfs.DirKind && f.canMatch(next) {
 		v.deep = vfs.CheckPathSize(vfs.Join(path, e.Name) + "/")
 		v.into = v.deep == nil
@@ -141,6 +156,7 @@ type progress struct {
 	path       string
 	skip, rest string
 	resume     bool
+	spelled    bool // the pattern spells its names out
 	readable   func() error
 }
 
@@ -151,12 +167,23 @@ func (f *finder) dir(d *searchDir, path string, s State, after string, resume bo
 	w := progress{d: d, path: path, resume: resume, readable: d.readable()}
 	w.skip, w.rest, _ = strings.Cut(after, "/")
 	if names, known := f.Pattern.names(s); known {
+		if err := f.load(d, path, nil); err != nil {
+			return false, err
+		}
+		out := d.out
+		if w.spelled = d.spelled; d.spelled {
+			out = nil
+		}
 		return f.named(d, path, names, func(e vfs.Entry) (bool, error) {
-			return f.through(&w, []candidate{f.match(e, path, s)})
+			return f.through(&w, []candidate{f.match(e, path, s, out)})
 		})
 	}
 	if known := d.ahead.wait(); known != nil {
 		defer f.prefetch.drop(known)
+		d.out = known.out
+		if err := f.loaded(path, known.loading); err != nil {
+			return false, err
+		}
 		return f.through(&w, known.candidates)
 	}
 	var ahead []candidate
@@ -165,14 +192,14 @@ func (f *finder) dir(d *searchDir, path string, s State, after string, resume bo
 	if resume {
 		from = w.skip
 	}
-	for e, err := range d.list(f.ctx, from) {
+	for e, err := range f.list(d, path, from) {
 		if err != nil {
 			if path != "" {
 				err = f.miss(d, path, err)
 			}
 			return err == nil, err
 		}
-		view := f.match(e, path, s)
+		view := f.match(e, path, s, d.out)
 		ahead, compared = append(ahead, view), compared+view.compared
 		if len(ahead) < matchAhead && compared < matchAhead*workUnit {
 			continue
@@ -229,7 +256,11 @@ func (f *finder) visitFirst(w *progress, ahead []candidate) (more bool, err erro
 	if seen {
 		rest = w.rest
 	}
-	return f.dir(&searchDir{in: w.d, name: s.Name, ahead: s.below}, at, s.next, rest, rest != "")
+	below := &searchDir{in: w.d, name: s.Name, ahead: s.below, spelled: w.spelled}
+	if f.IgnoreFiles {
+		below.above = w.d.out.Enter(s.Name)
+	}
+	return f.dir(below, at, s.next, rest, rest != "")
 }
 
 // canMatch reports whether something below a directory can still match.

@@ -22,6 +22,8 @@ const maxSegments = 1024
 type Pattern struct {
 	segs []segment // the alternatives one after the other; the last segment of each has end set
 	from State
+
+	noHidden bool // see NoHidden
 }
 
 type segment struct {
@@ -30,6 +32,7 @@ type segment struct {
 	literal bool   // text is a plain name
 	affix   bool   // text is before*after, both plain
 	stars   bool   // text holds a *
+	dotted  bool   // text begins with a dot
 	text    string // in the syntax of path.Match
 
 	before, after string
@@ -94,7 +97,7 @@ func compileName(text string) (segment, error) {
 	if _, err := path.Match(text, "x"); err != nil {
 		return segment{}, vfs.Errorf(vfs.Invalid, "a pattern holds an open \"[\" or ends in a backslash")
 	}
-	s := segment{text: text, literal: !strings.ContainsAny(text, `*?[\`), stars: strings.Contains(text, "*")}
+	s := segment{text: text, dotted: text[0] == '.' || strings.HasPrefix(text, `\.`), literal: !strings.ContainsAny(text, `*?[\`), stars: strings.Contains(text, "*")}
 	if before, after, ok := strings.Cut(text, "*"); ok && !strings.ContainsAny(before+after, `*?[\`) {
 		s.affix, s.before, s.after = true, before, after
 	}
@@ -132,6 +135,10 @@ func (s *segment) match(name string) bool {
 	return ok
 }
 
+// NoHidden returns p without hidden names, as in a shell: a wildcard does not match a dot at
+// the start of a name.
+func (p *Pattern) NoHidden() *Pattern { return &Pattern{p.segs, p.from, true} }
+
 // Start returns the state before the first name.
 func (p *Pattern) Start() State { return p.from }
 
@@ -155,6 +162,7 @@ func (p *Pattern) stepTo(next, s State, name string) (_ State, compared int) {
 		compared += seg.effort(name)
 		switch {
 		case seg.end:
+		case p.noHidden && !seg.dotted && strings.HasPrefix(name, "."):
 		case seg.any:
 			next = p.reach(next, at)
 		case seg.match(name):

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"capd/vfs"
+	"capd/vfs/ignore"
 )
 
 // prefetcher lists directories before the search reaches them, several at once. The
@@ -34,9 +35,11 @@ const (
 
 // listing is what was read ahead of one directory.
 type listing struct {
+	listed     bool        // it was read, and may not be matched yet
 	whole      bool        // candidates is the whole directory; false if it could not be read
 	into       bool        // something below it has to be searched
 	candidates []candidate // a later job may go deeper from these
+	loading                // of its ignore files
 	done       chan struct{}
 }
 
@@ -116,7 +119,7 @@ func (s *prefetcher) start(f *finder, d *searchDir, path string, ahead []candida
 			defer func() { <-s.free }()
 			defer close(done)
 			budget := prefetchDirs
-			s.explore(f, in, path, group, &budget)
+			s.explore(f, in, path, d.out, group, &budget)
 		})
 	}
 	return nil
@@ -156,37 +159,32 @@ func (s *prefetcher) acquire(f *finder) bool {
 }
 
 // explore lists the directories of all jobs in d, which is at path, and then enters
-// each as far as budget allows.
-func (s *prefetcher) explore(f *finder, d vfs.Dir, path string, all []job, budget *int) {
+// each as far as budget allows. out is what the ignore files say in d.
+func (s *prefetcher) explore(f *finder, d vfs.Dir, path string, out *ignore.Dir, all []job, budget *int) {
 	var names []string
 	for _, e := range all {
 		if !e.whole {
 			names = append(names, e.name)
 		}
 	}
-	at, compared := 0, 0
+	at := 0
+	found := make([][]vfs.Entry, len(all))
 	_ = vfs.Scan(s.ctx, d, names, prefetchNames, func(name string, entries []vfs.Entry, ok bool) {
 		for at < len(all) && all[at].name != name {
 			at++
 		}
-		if at == len(all) || !ok {
-			return
+		if at < len(all) && ok {
+			found[at] = entries
+			all[at].listed = true
 		}
-		e := all[at]
-		below := vfs.Join(path, name)
-		e.candidates = make([]candidate, len(entries))
-		for i, entry := range entries {
-			if compared > prefetchSide*prefetchNames*workUnit || s.ctx.Err() != nil {
-				*budget = 0
-				return
-			}
-			e.candidates[i] = f.match(entry, below, e.next)
-			compared += e.candidates[i].compared
-			e.into = e.into || e.candidates[i].into
-		}
-		e.whole = true
-		s.held.Add(int64(len(entries)))
 	})
+	compared := 0
+	for i, e := range all {
+		if e.listed && !e.whole && !s.fill(f, d, path, out, e, found[i], &compared) {
+			*budget = 0
+			break
+		}
+	}
 	*budget -= len(names)
 	for _, e := range all {
 		if !e.whole || !e.into || *budget <= 0 || s.held.Load() > prefetchHeld || s.ctx.Err() != nil {
@@ -197,26 +195,55 @@ func (s *prefetcher) explore(f *finder, d vfs.Dir, path string, all []job, budge
 			continue
 		}
 		if sub, ok := n.(vfs.Dir); ok {
-			s.below(f, sub, vfs.Join(path, e.name), e.candidates, budget)
+			s.below(f, sub, vfs.Join(path, e.name), e.listing, budget)
 		}
 		n.Close()
 	}
 }
 
-// below explores directories among the candidates in d.
-func (s *prefetcher) below(f *finder, d vfs.Dir, path string, sights []candidate, budget *int) {
+// fill matches the entries of the directory e in d, which is at path. It reports whether the
+// job may go on.
+func (s *prefetcher) fill(f *finder, d vfs.Dir, path string, out *ignore.Dir, e job, entries []vfs.Entry, compared *int) bool {
+	if f.IgnoreFiles {
+		var err error
+		if e.loading, err = loadIn(s.ctx, d, e.name, out.Enter(e.name), entries); err != nil {
+			return true // the search itself lists it
+		}
+		*compared += e.read
+	}
+	below := vfs.Join(path, e.name)
+	e.candidates = make([]candidate, len(entries))
+	for i, entry := range entries {
+		if *compared > prefetchSide*prefetchNames*workUnit || s.ctx.Err() != nil {
+			return false
+		}
+		e.candidates[i] = f.match(entry, below, e.next, e.out)
+		*compared += e.candidates[i].compared
+		e.into = e.into || e.candidates[i].into
+	}
+	e.whole = true
+	s.held.Add(e.weight())
+	return true
+}
+
+// below explores directories among the candidates of v, which is at path and is d.
+func (s *prefetcher) below(f *finder, d vfs.Dir, path string, v *listing, budget *int) {
 	var all []job
-	for i := range sights {
-		if a := &sights[i]; a.into && a.below == nil && len(all) < *budget {
+	for i := range v.candidates {
+		if a := &v.candidates[i]; a.into && a.below == nil && len(all) < *budget {
 			a.below = &listing{done: closedChan}
 			all = append(all, job{a.Name, a.next, a.below})
 		}
 	}
-	s.explore(f, d, path, all, budget)
+	s.explore(f, d, path, v.out, all, budget)
 }
 
+// weight is how much of the memory for listings read ahead v takes: its names, and the rules
+// of its ignore files.
+func (v *listing) weight() int64 { return int64(len(v.candidates) + v.rules) }
+
 // drop uncounts a listing that was visited.
-func (s *prefetcher) drop(v *listing) { s.held.Add(-int64(len(v.candidates))) }
+func (s *prefetcher) drop(v *listing) { s.held.Add(-v.weight()) }
 
 // stop waits until every job has ended.
 func (s *prefetcher) stop() {
@@ -232,6 +259,9 @@ type searchDir struct {
 	in    *searchDir
 	name  string
 	ahead *listing // nil, or the listing read ahead
+
+	spelled    bool        // the pattern spells out its path
+	above, out *ignore.Dir // what ignore files say in it, without and with its own; unused without Search.IgnoreFiles
 }
 
 // open returns the directory, or nil if it is none. The caller does not close it.
