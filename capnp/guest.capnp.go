@@ -257,6 +257,14 @@ func (s Stat) SetRawName(v []byte) error {
 	return capnp.Struct(s).SetData(2, v)
 }
 
+func (s Stat) Looked() bool {
+	return capnp.Struct(s).Bit(17)
+}
+
+func (s Stat) SetLooked(v bool) {
+	capnp.Struct(s).SetBit(17, v)
+}
+
 // Stat_List is a list of Stat.
 type Stat_List = capnp.StructList[Stat]
 

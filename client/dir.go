@@ -20,6 +20,7 @@ var (
 	_ vfs.Dir        = (*Dir)(nil)
 	_ vfs.Walker     = (*Dir)(nil)
 	_ vfs.StatWalker = (*Dir)(nil)
+	_ vfs.ListWalker = (*Dir)(nil)
 	_ vfs.Duper      = (*Dir)(nil)
 )
 

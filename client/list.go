@@ -23,9 +23,22 @@ func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 
 // Entry is a name in a directory, its kind, and, if asked for, its size, time and
 // executable bit.
-type Entry struct {
-	Name string
-	vfs.Info
+type Entry = vfs.InfoEntry
+
+// WalkList implements [vfs.ListWalker], in one call for each page.
+func (d *Dir) WalkList(ctx context.Context, path string, withInfo bool) iter.Seq2[vfs.InfoEntry, error] {
+	if path == "" {
+		return d.Entries(ctx, withInfo)
+	}
+	return func(yield func(vfs.InfoEntry, error) bool) {
+		sub := d.SubDir(path)
+		defer sub.Close()
+		for e, err := range sub.Entries(ctx, withInfo) {
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // Entries yields the entries in byte order of names, with their stats if withStat is
@@ -93,7 +106,7 @@ func entries(l schema.Stat_List) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[i] = Entry{name, info}
+		out[i] = Entry{Name: name, Info: info, Known: st.Looked()}
 	}
 	return out, nil
 }

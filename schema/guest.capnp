@@ -55,6 +55,7 @@ struct Stat {
   executable @4 :Bool;       # a file that its owner may execute
   version @5 :Data;          # 32 bytes, the sha256 of the content; empty unless it was asked for
   rawName @6 :Data;          # empty when name is the stored name
+  looked @7 :Bool;           # sizeBytes, modifiedMs and executable were looked at; else they are 0 and false
 }
 
 struct IfVersion {

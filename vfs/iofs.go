@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,11 +13,16 @@ import (
 // ReadLink. It follows links within d as [Walk] does. Every call on it uses ctx. The
 // caller keeps d and closes it. Errors are *fs.PathError and match fs.ErrNotExist,
 // fs.ErrPermission and so on.
-func FS(ctx context.Context, d Dir) fs.FS { return fileSystem{ctx, d} }
+//
+// If d is a [ListWalker], ReadDir is one call of it for each directory. After the first few calls of
+// Info such a listing looks at the entries as well, so that Info of each is no call of its own. It
+// then says what was there at the time of the listing.
+func FS(ctx context.Context, d Dir) fs.FS { return fileSystem{ctx, d, new(atomic.Int64)} }
 
 type fileSystem struct {
-	ctx context.Context
-	dir Dir
+	ctx   context.Context
+	dir   Dir
+	infos *atomic.Int64 // calls of Info that no listing has answered
 }
 
 var (
@@ -117,6 +123,9 @@ func (s fileSystem) ReadLink(name string) (string, error) {
 }
 
 func (s fileSystem) ReadDir(name string) ([]fs.DirEntry, error) {
+	if w, ok := s.dir.(ListWalker); ok {
+		return s.walkList(w, name)
+	}
 	f, err := s.Open(name)
 	if err != nil {
 		return nil, err

@@ -183,6 +183,7 @@ func (s *server) setEntries(ctx context.Context, alloc func(int32) (schema.Stat_
 	if err != nil {
 		return err
 	}
+	ctx = vfs.Recalling(ctx)
 	for i, e := range page {
 		st := list.At(i)
 		if err := wire.SetName(st, e.Name); err != nil {

@@ -43,6 +43,7 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 		return err
 	}
 	wire.SetInfo(st, info)
+	st.SetLooked(!named)
 	if err := wire.SetName(st, wire.Base(path)); err != nil {
 		return err
 	}

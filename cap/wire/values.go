@@ -73,6 +73,7 @@ func SetInfo(s schema.Stat, info vfs.Info) {
 	s.SetSizeBytes(uint64(max(info.Size, 0)))
 	s.SetModifiedMs(info.ModifiedMs)
 	s.SetExecutable(info.Exec)
+	s.SetLooked(true)
 }
 
 // Info reads what SetInfo wrote. It answers corrupt for a size that no file can have.

@@ -22,6 +22,7 @@ var readRules = []rule{
 	{"Read/ListFrom", anyStore, testListFrom},
 	{"Read/ListHuge", anyStore, testListHuge},
 	{"Read/Scan", anyStore, testScan},
+	{"Read/WalkList", anyStore, testWalkList},
 	{"Read/Any", anyStore, testAny},
 	{"Read/ReadAt", anyStore, testReadAt},
 	{"Read/Trying", anyStore, testTrying},

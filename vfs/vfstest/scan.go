@@ -97,3 +97,51 @@ func testAny(w *world) {
 		w.Errorf("Any does not end with its context")
 	}
 }
+
+// testWalkList compares what WalkList answers with what the directory lists and its entries say.
+func testWalkList(w *world) {
+	w.make(sample)
+	d, ok := w.root.(vfs.ListWalker)
+	if !ok {
+		return // it is for remote directories
+	}
+	for _, path := range []string{"", "d", "d/e", "hollow"} {
+		dir := w.root
+		if path != "" {
+			dir = w.dir(path)
+		}
+		want, err := list(w.ctx, dir)
+		w.ok("List", err)
+		for _, withInfo := range []bool{false, true} {
+			n := 0
+			for e, err := range d.WalkList(w.ctx, path, withInfo) {
+				w.ok("WalkList", err)
+				if n >= len(want) || want[n] != (vfs.Entry{Name: e.Name, Kind: e.Kind}) || e.Known != withInfo {
+					w.Fatalf("WalkList of %q, with Info %v: entry %d is %+v of %v", path, withInfo, n, e, want)
+				}
+				n++
+				if !withInfo {
+					continue
+				}
+				if info, err := w.at(vfs.Join(path, e.Name)).Stat(w.ctx); err != nil || info != e.Info {
+					w.Errorf("WalkList of %q says of %s %+v, and Stat %+v (%v)", path, e.Name, e.Info, info, err)
+				}
+			}
+			if n != len(want) {
+				w.Errorf("WalkList of %q has %d entries of %v", path, n, want)
+			}
+		}
+	}
+	for path, code := range map[string]vfs.Code{"f": vfs.NotDir, "missing": vfs.NotFound, "../d": vfs.Invalid} {
+		n := 0
+		for _, err := range d.WalkList(w.ctx, path, true) {
+			n++
+			if vfs.CodeOf(err) != code {
+				w.Errorf("WalkList of %q: %v, want %v", path, err, code)
+			}
+		}
+		if n != 1 {
+			w.Errorf("WalkList of %q yields %d times", path, n)
+		}
+	}
+}
