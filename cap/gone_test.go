@@ -8,6 +8,8 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/vfs"
+	"capd/vfs/edit"
+	"capd/vfs/editing"
 	"capd/vfs/lines"
 	"capd/vfs/vfstest"
 )
@@ -18,6 +20,10 @@ func TestFileThatIsGone(t *testing.T) {
 	methods := map[string]func(t *testing.T, f *client.File) error{
 		"readText":  func(t *testing.T, f *client.File) error { _, _, err := f.ReadText(t.Context()); return err },
 		"readBytes": func(t *testing.T, f *client.File) error { _, _, err := f.ReadBytes(t.Context()); return err },
+		"edit": func(t *testing.T, f *client.File) error {
+			_, err := f.Edit(t.Context(), editing.Request{Edits: []edit.Edit{{Old: []byte("a"), New: []byte("b")}}})
+			return err
+		},
 		"readLines": func(t *testing.T, f *client.File) error {
 			_, err := f.ReadLines(t.Context(), lines.Query{})
 			return err

@@ -38,7 +38,7 @@ func recorded(t *testing.T, kind record.Kind, do func(t *testing.T, h *scene.Hos
 var opOf = map[string]string{
 	"Dir.list": "list", "Dir.glob": "list", "Dir.stat": "stat", "Dir.put": "replace", "Dir.stage": "replace", "Dir.createDir": "mkdir",
 	"Dir.createFile": "create", "Dir.remove": "remove", "Dir.move": "rename",
-	"File.readText": "read", "File.readBytes": "read", "File.read": "read", "File.readLines": "read", "File.stream": "read", "File.writeText": "replace",
+	"File.readText": "read", "File.readBytes": "read", "File.read": "read", "File.readLines": "read", "File.edit": "replace", "File.stream": "read", "File.writeText": "replace",
 	"File.writeBytes": "replace", "File.stage": "replace", "File.write": "write", "File.append": "append", "File.truncate": "truncate",
 	"File.sync": "sync", "File.stat": "stat",
 }
@@ -121,7 +121,7 @@ func TestReadsAreRecorded(t *testing.T) {
 				want = append(want, `list "list" 0 1`)
 			case "glob":
 				want = append(want, `glob "glob/sub" 0 1`)
-			case "readText", "readBytes", "readLines", "read", "stream":
+			case "readText", "readBytes", "readLines", "read", "stream", "edit":
 				want = append(want, fmt.Sprintf(`%s "%[1]s" 1 0`, n.method))
 			}
 		}

@@ -16,6 +16,8 @@ import (
 	"capd/client"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/edit"
+	"capd/vfs/editing"
 	"capd/vfs/lines"
 	"capd/vfs/vfstest"
 )
@@ -105,6 +107,10 @@ var fileNeeds = []needing{
 	}},
 	{"stage", client.Write, conditional, func(ctx context.Context, _ *client.Dir, f *client.File) error {
 		return wire.Do(ctx, f.Cap(), schema.File_stage, nil, nil)
+	}},
+	{"edit", client.Read | client.Write, "", func(ctx context.Context, _ *client.Dir, f *client.File) error {
+		_, err := f.Edit(ctx, editing.Request{Edits: []edit.Edit{{Old: []byte("content"), New: []byte("x")}}})
+		return err
 	}},
 	{"write", client.Write, conditional, func(ctx context.Context, _ *client.Dir, f *client.File) error {
 		_, err := f.WriteAt(ctx, []byte("x"), 0, vfs.If{})

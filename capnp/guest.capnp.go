@@ -6457,6 +6457,404 @@ func (s File_readLines_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(2, v)
 }
 
+type File_edit_Params capnp.Struct
+
+// File_edit_Params_TypeID is the unique identifier for the type File_edit_Params.
+const File_edit_Params_TypeID = 0xa6eacce967f905bf
+
+func (s File_edit_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_edit_Params) DecodeFromPtr(p capnp.Ptr) File_edit_Params {
+	return File_edit_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_edit_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_edit_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_edit_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_edit_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_edit_Params) Edits() (Edit_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Edit_List(p.List()), err
+}
+
+func (s File_edit_Params) HasEdits() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_edit_Params) SetEdits(v Edit_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEdits sets the edits field to a newly
+// allocated Edit_List, preferring placement in s's segment.
+func (s File_edit_Params) NewEdits(n int32) (Edit_List, error) {
+	l, err := NewEdit_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Edit_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s File_edit_Params) IfVersion() (IfVersion, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return IfVersion(p.Struct()), err
+}
+
+func (s File_edit_Params) HasIfVersion() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s File_edit_Params) SetIfVersion(v IfVersion) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewIfVersion sets the ifVersion field to a newly
+// allocated IfVersion struct, preferring placement in s's segment.
+func (s File_edit_Params) NewIfVersion() (IfVersion, error) {
+	ss, err := NewIfVersion(capnp.Struct(s).Segment())
+	if err != nil {
+		return IfVersion{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s File_edit_Params) DryRun() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s File_edit_Params) SetDryRun(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+type File_edit_Results capnp.Struct
+
+// File_edit_Results_TypeID is the unique identifier for the type File_edit_Results.
+const File_edit_Results_TypeID = 0xa59336bf821c01b0
+
+func (s File_edit_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_edit_Results) DecodeFromPtr(p capnp.Ptr) File_edit_Results {
+	return File_edit_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_edit_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_edit_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_edit_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_edit_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_edit_Results) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s File_edit_Results) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_edit_Results) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s File_edit_Results) Diff() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s File_edit_Results) HasDiff() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s File_edit_Results) SetDiff(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s File_edit_Results) Changed() (LineRange_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return LineRange_List(p.List()), err
+}
+
+func (s File_edit_Results) HasChanged() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s File_edit_Results) SetChanged(v LineRange_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewChanged sets the changed field to a newly
+// allocated LineRange_List, preferring placement in s's segment.
+func (s File_edit_Results) NewChanged(n int32) (LineRange_List, error) {
+	l, err := NewLineRange_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return LineRange_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s File_edit_Results) Replaced() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s File_edit_Results) SetReplaced(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s File_edit_Results) Cut() bool {
+	return capnp.Struct(s).Bit(32)
+}
+
+func (s File_edit_Results) SetCut(v bool) {
+	capnp.Struct(s).SetBit(32, v)
+}
+
+type Edit capnp.Struct
+
+type Edit_Which uint16
+
+const (
+	Edit_Which_old   Edit_Which = 0
+	Edit_Which_lines Edit_Which = 1
+)
+
+func (w Edit_Which) String() string {
+	const s = "oldlines"
+	switch w {
+	case Edit_Which_old:
+		return s[0:3]
+	case Edit_Which_lines:
+		return s[3:8]
+
+	}
+	return "Edit_Which(" + strconv.FormatUint(uint64(w), 10) + ")"
+}
+
+// Edit_TypeID is the unique identifier for the type Edit.
+const Edit_TypeID = 0xe8d968b4bbf65a14
+
+func NewEdit(s *capnp.Segment) (Edit, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
+	return Edit(st), err
+}
+
+func NewRootEdit(s *capnp.Segment) (Edit, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
+	return Edit(st), err
+}
+
+func ReadRootEdit(msg *capnp.Message) (Edit, error) {
+	root, err := msg.Root()
+	return Edit(root.Struct()), err
+}
+
+func (s Edit) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Edit) DecodeFromPtr(p capnp.Ptr) Edit {
+	return Edit(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Edit) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Edit) Which() Edit_Which {
+	return Edit_Which(capnp.Struct(s).Uint16(2))
+}
+
+func (s Edit) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Edit) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Edit) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Edit) Old() ([]byte, error) {
+	if capnp.Struct(s).Uint16(2) != 0 {
+		return nil, nil
+	}
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Edit) HasOld() bool {
+	if capnp.Struct(s).Uint16(2) != 0 {
+		return false
+	}
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Edit) SetOld(v []byte) error {
+	capnp.Struct(s).SetUint16(2, 0)
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s Edit) Lines() (LineRange, error) {
+	if capnp.Struct(s).Uint16(2) != 1 {
+		return LineRange{}, nil
+	}
+	p, err := capnp.Struct(s).Ptr(0)
+	return LineRange(p.Struct()), err
+}
+
+func (s Edit) HasLines() bool {
+	if capnp.Struct(s).Uint16(2) != 1 {
+		return false
+	}
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Edit) SetLines(v LineRange) error {
+	capnp.Struct(s).SetUint16(2, 1)
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewLines sets the lines field to a newly
+// allocated LineRange struct, preferring placement in s's segment.
+func (s Edit) NewLines() (LineRange, error) {
+	capnp.Struct(s).SetUint16(2, 1)
+	ss, err := NewLineRange(capnp.Struct(s).Segment())
+	if err != nil {
+		return LineRange{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Edit) New() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Edit) HasNew() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Edit) SetNew(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Edit) All() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Edit) SetAll(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+// Edit_List is a list of Edit.
+type Edit_List = capnp.StructList[Edit]
+
+// NewEdit creates a new list of Edit.
+func NewEdit_List(s *capnp.Segment, sz int32) (Edit_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
+	return capnp.StructList[Edit](l), err
+}
+
+type LineRange capnp.Struct
+
+// LineRange_TypeID is the unique identifier for the type LineRange.
+const LineRange_TypeID = 0xb1c13974adacfe9b
+
+func NewLineRange(s *capnp.Segment) (LineRange, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
+	return LineRange(st), err
+}
+
+func NewRootLineRange(s *capnp.Segment) (LineRange, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
+	return LineRange(st), err
+}
+
+func ReadRootLineRange(msg *capnp.Message) (LineRange, error) {
+	root, err := msg.Root()
+	return LineRange(root.Struct()), err
+}
+
+func (s LineRange) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (LineRange) DecodeFromPtr(p capnp.Ptr) LineRange {
+	return LineRange(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s LineRange) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s LineRange) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s LineRange) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s LineRange) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s LineRange) First() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s LineRange) SetFirst(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s LineRange) Count() uint32 {
+	return capnp.Struct(s).Uint32(4)
+}
+
+func (s LineRange) SetCount(v uint32) {
+	capnp.Struct(s).SetUint32(4, v)
+}
+
+// LineRange_List is a list of LineRange.
+type LineRange_List = capnp.StructList[LineRange]
+
+// NewLineRange creates a new list of LineRange.
+func NewLineRange_List(s *capnp.Segment, sz int32) (LineRange_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
+	return capnp.StructList[LineRange](l), err
+}
+
 type ClippedLine capnp.Struct
 
 // ClippedLine_TypeID is the unique identifier for the type ClippedLine.
@@ -7134,6 +7532,15 @@ const Dir_subDir_Results_dir vat.Field = 0
 // Dir_walk_Results_node is the place of the field node of Dir_walk_Results in a pipelined path.
 const Dir_walk_Results_node vat.Field = 0
 
+// Edit_old is the place of the field old of Edit, a Data.
+const Edit_old vat.Field = 0
+
+// Edit_new is the place of the field new of Edit, a Data.
+const Edit_new vat.Field = 1
+
+// Edit_lines is the place of the field lines of Edit in a pipelined path.
+const Edit_lines vat.Field = 0
+
 // File_readText describes File.readText to package vat.
 var File_readText = vat.Method[File_readText_Params, File_readText_Results]{Interface: File_TypeID, ID: 0, Name: "File.readText", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
 
@@ -7188,11 +7595,23 @@ var File_rights = vat.Method[File_rights_Params, File_rights_Results]{Interface:
 // File_readLines describes File.readLines to package vat.
 var File_readLines = vat.Method[File_readLines_Params, File_readLines_Results]{Interface: File_TypeID, ID: 17, Name: "File.readLines", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 32, PointerCount: 3}}
 
+// File_edit describes File.edit to package vat.
+var File_edit = vat.Method[File_edit_Params, File_edit_Results]{Interface: File_TypeID, ID: 18, Name: "File.edit", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
+
 // File_append_Params_data is the place of the field data of File_append_Params, a Data.
 const File_append_Params_data vat.Field = 0
 
 // File_append_Params_ifVersion is the place of the field ifVersion of File_append_Params in a pipelined path.
 const File_append_Params_ifVersion vat.Field = 1
+
+// File_edit_Params_ifVersion is the place of the field ifVersion of File_edit_Params in a pipelined path.
+const File_edit_Params_ifVersion vat.Field = 1
+
+// File_edit_Results_version is the place of the field version of File_edit_Results, a Data.
+const File_edit_Results_version vat.Field = 0
+
+// File_edit_Results_diff is the place of the field diff of File_edit_Results, a Data.
+const File_edit_Results_diff vat.Field = 1
 
 // File_narrow_Results_file is the place of the field file of File_narrow_Results in a pipelined path.
 const File_narrow_Results_file vat.Field = 0

@@ -362,6 +362,34 @@ interface File {
   # in data, count how many there are, and next the line after them. While more is true, ask again from next. lines is how
   # many the file has; 0: not known. All is of one content, whose version this is. In a file above 64 MiB version is
   # empty, and the last lines have no numbers: first and next are 0. tooLarge: the last line is longer than 64 MiB.
+
+  edit @18 (edits :List(Edit), ifVersion :IfVersion, dryRun :Bool) -> (version :Data, diff :Data, changed :List(LineRange), replaced :UInt32, cut :Bool);
+  # Makes edits one after the other, all or none, as one whole-file write: what put promises, and asks for an approval. It
+  # works on bytes, and what is not edited stays identical. Edits that are made at once take turns, so without ifVersion
+  # all of them are made whose `old` matches. It returns the new version, the difference in the unified format (bytes that are
+  # not UTF-8 come as they are), the lines of the new content that have changed, and how many places were replaced. cut: there
+  # is more than 256 KiB of diff, or 1000 ranges; whole hunks are left out. dryRun: nothing is changed, and nobody is
+  # asked for an approval. It needs the rights to read and to write. conflict: an `old` does not match as it must, or ifVersion does not hold; the text
+  # says which edit, how many matches and on which lines, and what is closest. invalid: an empty `old`, a line that is not there, an edit that
+  # changes nothing, or lines without ifVersion. tooLarge: the file is above 4 MiB, before or after. limit: more than 1000
+  # edits, or 512 MiB to search: the size of the file times the number of edits. busy: others change the file all the time. readOnly, askDenied.
+}
+
+struct Edit {
+  # Replaces what matches `old`, or whole lines, by `new`. If the file has CRLF, an LF in `old` and `new` stands for the line
+  # ending at that place, unless a CR is before it.
+  union {
+    old @0 :Data;            # must match exactly once, or with `all` at least once
+    lines @3 :LineRange;     # as they are before all edits of the call. Needs ifVersion {equals}
+  }
+  new @1 :Data;              # in place of lines: whole lines, or nothing. The last one may leave out its ending
+  all @2 :Bool;              # every match, from left to right
+}
+
+struct LineRange {
+  # Consecutive lines.
+  first @0 :UInt32;          # counted from 1
+  count @1 :UInt32;          # 0: the place before first
 }
 
 struct ClippedLine {

@@ -5,8 +5,10 @@ package tests
 import (
 	"fmt"
 
+	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
+	edits "capd/vfs/edit"
 )
 
 // Questions to a File and a Writer: one function for each method.
@@ -110,6 +112,22 @@ func (a *asker) writeBytes(f fileCap, data string, c condition) {
 	ask(a, f.Cap, fmt.Sprintf("%s.writeBytes (%d bytes) %v", f.how, len(data), c), schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
 		return firstError(caps.SetData(schema.File_writeBytes_Params_data, []byte(data)), c.set(p.NewIfVersion))
 	}, func(r schema.File_writeBytes_Results, _ *vat.Caps) (string, error) { return versionText(r.Version()) })
+}
+
+// edit makes edits: pairs of an old and a new text.
+func (a *asker) edit(f fileCap, dry bool, c condition, texts ...string) {
+	a.Helper()
+	ask(a, f.Cap, fmt.Sprintf("%s.edit %q, dry %v, %v", f.how, texts, dry, c), schema.File_edit, func(p schema.File_edit_Params, _ *vat.Caps) error {
+		var all []edits.Edit
+		for i := 0; i+1 < len(texts); i += 2 {
+			all = append(all, edits.Edit{Old: []byte(texts[i]), New: []byte(texts[i+1])})
+		}
+		p.SetDryRun(dry)
+		return firstError(wire.SetEdits(p, all), c.set(p.NewIfVersion))
+	}, func(r schema.File_edit_Results, _ *vat.Caps) (string, error) {
+		made, err := wire.Edited(r)
+		return fmt.Sprintf("%s\n%v, %d, %v, %s", made.Version, made.Changed, made.Replaced, made.Cut, made.Diff), err
+	})
 }
 
 func (a *asker) stageFile(f fileCap, c condition) writerCap {

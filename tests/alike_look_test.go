@@ -165,6 +165,7 @@ func handOn(a *asker) {
 		a.put(d, "f/x", "changed", condition{}, false)
 		a.remove(d, "missing", condition{})
 		a.truncate(f, 0, having("nothing like it"))
+		a.edit(f, false, condition{}, "nothing like it", "changed")
 		a.readText(a.readOnlyFile(f))
 		a.writeText(a.readOnlyFile(f), "changed", condition{})
 	}

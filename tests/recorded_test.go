@@ -36,6 +36,7 @@ var guestChanges = map[string]change{
 	"Dir.move":        operated("move from", "f", "rename"),
 	"File.writeText":  operated("writeText", "f", "replace"),
 	"File.writeBytes": operated("writeBytes", "f", "replace"),
+	"File.edit":       operated("edit", "f", "replace"),
 	"File.write":      operated("write", "f", "write"),
 	"File.append":     operated("append", "f", "append"),
 	"File.truncate":   operated("truncate", "f", "truncate"),

@@ -11,6 +11,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
+	edits "capd/vfs/edit"
 )
 
 // Messages of a hostile guest: nothing is checked before it is sent.
@@ -110,6 +111,15 @@ var operations = map[string]operation{
 		defer a.Release()
 		return "", commit(ctx, a.Cap(schema.File_stage_Results_writer))
 	}),
+	"edit": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
+		text, err := readBytes(ctx, f)
+		if err != nil {
+			text = "x"
+		}
+		return "", vat.Do(ctx, f, schema.File_edit, func(p schema.File_edit_Params, _ *vat.Caps) error {
+			return wire.SetEdits(p, []edits.Edit{{Old: []byte(text), New: []byte(text + "edited")}})
+		}, nil)
+	}),
 	"write": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
 		return "", vat.Do(ctx, f, schema.File_write, func(p schema.File_write_Params, _ *vat.Caps) error { return p.SetData([]byte("in place")) }, nil)
 	}),
@@ -129,7 +139,7 @@ const (
 	creates  = "put, stage, createDir, createFile, move to"
 	changes  = "remove, move from"
 	inPlace  = "write, append, truncate"
-	wholes   = "writeText, writeBytes, stage file"
+	wholes   = "writeText, writeBytes, stage file, edit"
 	fileUses = "stat, readText, readBytes, readLines, read, stream, " + wholes + ", " + inPlace
 	every    = opens + ", " + reads + ", " + creates + ", put noFollow, " + changes + ", " + inPlace + ", " + wholes
 	pathwise = through + ", " + reads + ", " + creates + ", put noFollow, " + changes + ", " + inPlace + ", " + wholes

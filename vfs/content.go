@@ -37,6 +37,20 @@ func Open(ctx context.Context, f File) (Content, error) {
 	return &placeContent{ctx, f, info.Size}, nil
 }
 
+// Learner is a Content that can be told its version, so that its store need not read it again.
+type Learner interface {
+	Learn(v Version)
+}
+
+// Learn tells c its version. The caller has read all of c since it was opened, and v is the
+// version of what it read. It is for hosts: no method of a guest's interface says a version
+// that is believed.
+func Learn(c Content, v Version) {
+	if l, ok := c.(Learner); ok {
+		l.Learn(v)
+	}
+}
+
 type placeContent struct {
 	ctx  context.Context
 	f    File

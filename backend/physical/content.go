@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"capd/vfs"
 )
@@ -15,10 +16,14 @@ type content struct {
 	s      *Store
 	f      *os.File
 	size   int64
+	known  versionKey // of the file when it was opened; zero if a later write may not show in it
 	closed atomic.Bool
 }
 
-var _ vfs.Opener = (*File)(nil)
+var (
+	_ vfs.Opener  = (*File)(nil)
+	_ vfs.Learner = (*content)(nil)
+)
 
 // Open keeps one descriptor open until the content is closed. It answers busy while the
 // store has its maximum of contents open.
@@ -32,7 +37,21 @@ func (f *File) Open(ctx context.Context) (vfs.Content, error) {
 		f.s.contents.Add(-1)
 		return nil, err
 	}
-	return &content{ctx: ctx, s: f.s, f: file, size: a.size}, nil
+	c := &content{ctx: ctx, s: f.s, f: file, size: a.size}
+	if left, ever := a.settlesIn(time.Now()); ever && left <= 0 && !process.writing.to(a.fileKey()) {
+		c.known = a.versionKey()
+	}
+	return c, nil
+}
+
+// Learn implements vfs.Learner. It keeps the version if the file is as it was when it was opened.
+func (c *content) Learn(v vfs.Version) {
+	if c.known == (versionKey{}) || c.closed.Load() || c.s.isClosed() {
+		return
+	}
+	if a, err := attrOfFile(c.f); err == nil && a.versionKey() == c.known && !process.writing.to(a.fileKey()) {
+		c.s.versions.Add(c.known, v, 1)
+	}
 }
 
 func (c *content) Size() int64 { return c.size }

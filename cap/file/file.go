@@ -64,6 +64,9 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.File_writeText, wire.Ordered(membrane.OpReplace, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
 		vat.Handle(schema.File_writeBytes, wire.Ordered(membrane.OpReplace, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
 		vat.Handle(schema.File_stage, wire.Ordered(membrane.OpReplace, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
+		// reads all of a file, 4 MiB at most, searches it for each edit, and writes all of it
+		vat.Handle(schema.File_edit, wire.OrderedNeeding(membrane.OpReplace, membrane.To(membrane.OpRead)|membrane.To(membrane.OpReplace), (*server).edit),
+			vat.Serial(), vat.HeavyFrom(heavyBytes)),
 		// write 1 MiB at most; an overlay copies the whole file first, and gives way to
 		// others meanwhile
 		vat.Handle(schema.File_write, wire.Ordered(membrane.OpWrite, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),

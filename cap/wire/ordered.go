@@ -12,13 +12,18 @@ import (
 // apply, whichever of them handle found first. kind is the operation on the node that the method is. The guards of the node are
 // told of what is refused.
 func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](kind membrane.OpKind, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
+	return OrderedNeeding(kind, membrane.To(kind), handle)
+}
+
+// OrderedNeeding is Ordered for a method that needs what need says.
+func OrderedNeeding[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](kind membrane.OpKind, need membrane.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
 	return func(s S, c vat.Call[P, R]) error {
 		err := handle(s, c)
 		if err == nil || err == vat.ErrWouldBlock {
 			return err
 		}
 		path := pathOf(c.Params())
-		err = membrane.Refusal(c.Context(), s.Node(), path, membrane.To(kind), err)
+		err = membrane.Refusal(c.Context(), s.Node(), path, need, err)
 		if name, ok := any(c.Params()).(interface{ NameBytes() ([]byte, error) }); ok {
 			path, _ = Path(name.NameBytes())
 		}

@@ -76,6 +76,7 @@ type commands struct {
 	Tree      treeCommand      `cmd:"" group:"guest" help:"Show everything below a directory."`
 	Cat       catCommand       `cmd:"" group:"guest" help:"Write a file, or some of its lines, to standard output."`
 	Put       putCommand       `cmd:"" group:"guest" help:"Make standard input the whole content of a file, atomically."`
+	Edit      editCommand      `cmd:"" group:"guest" help:"Replace a text, or lines, of a file."`
 	Append    appendCommand    `cmd:"" group:"guest" help:"Add standard input at the end of a file."`
 	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
 	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`

@@ -44,6 +44,9 @@ func (c *contentView) Clone(fd uintptr) error {
 	return cmp.Or(err, c.may())
 }
 
+// Learn implements [vfs.Learner]. It takes no slot: the store asks for what the kernel has in memory.
+func (c *contentView) Learn(version vfs.Version) { vfs.Learn(c.inner, version) }
+
 // may checks the rights of v, closed or not.
 func (c *contentView) may() error {
 	m := c.v.mode()

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing/iotest"
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/edit"
+	"capd/vfs/editing"
 )
 
 var replaceRules = []rule{
@@ -20,6 +24,8 @@ var replaceRules = []rule{
 	{"Replace/Endless", writable, testReplaceEndless},
 	{"Replace/OpenContent", writable, testReplaceOpenContent},
 	{"Replace/ThroughFile", writable, testReplaceFile},
+	{"Replace/Edit", writable, testEdit},
+	{"Replace/EditsAtOnce", writable, testEditsAtOnce},
 }
 
 func testReplaceContent(w *world) {
@@ -185,4 +191,67 @@ func testReplaceFile(w *world) {
 		w.is("ReplaceFile", err, vfs.Conflict)
 	}
 	w.unchanged("conflicts", before)
+}
+
+// testEdit edits a file in another encoding.
+func testEdit(w *world) {
+	const was, becomes = "\xef\xbb\xbfcaf\xe9\r\nb\r\nc", "\xef\xbb\xbfth\xe9\r\nb\r\nx\r\nc"
+	w.make(Tree{"f": {Data: was}})
+	f := w.file("f")
+	edits := []edit.Edit{{Old: []byte("caf"), New: []byte("th")}, {Old: []byte("b\nc"), New: []byte("b\nx\nc")}}
+	try := func(r editing.Request) (editing.Result, error) {
+		return editing.Edit(w.ctx, f, r, editing.How{Path: "f"})
+	}
+	got, err := try(editing.Request{Edits: edits, Dry: true})
+	if vfs.CodeOf(err) == vfs.Unsupported {
+		return
+	}
+	w.ok("a dry run", err)
+	if got.Version != sum(becomes) || fmt.Sprint(got.Changed) != "[{1 1} {3 1}]" || !strings.Contains(string(got.Diff), "\n-\xef\xbb\xbfcaf\xe9\r\n") {
+		w.Errorf("a dry run answers %v, %q", got, got.Diff)
+	}
+	w.reads(f, was)
+	_, err = try(editing.Request{Edits: edits, If: vfs.If{Is: sum("else")}})
+	w.is("an edit of another version", err, vfs.Conflict)
+	_, err = try(editing.Request{Edits: append(edits, edit.Edit{Old: []byte("none"), New: []byte("x")})})
+	w.is("edits of which one does not match", err, vfs.Conflict)
+	_, err = try(editing.Request{Edits: []edit.Edit{{ByLines: true, Lines: edit.Range{First: 1, Count: 1}}}})
+	w.is("an edit by lines without a version", err, vfs.Invalid)
+	w.reads(f, was)
+	got, err = try(editing.Request{Edits: edits, If: vfs.If{Is: sum(was)}})
+	w.ok("an edit", err)
+	if got.Version != sum(becomes) || got.Replaced != 2 {
+		w.Errorf("an edit answers %+v", got)
+	}
+	w.reads(f, becomes)
+	got, err = try(editing.Request{Edits: []edit.Edit{{ByLines: true, Lines: edit.Range{First: 2, Count: 2}}}, If: vfs.If{Is: got.Version}})
+	w.ok("an edit by lines", err)
+	w.reads(f, "\xef\xbb\xbfth\xe9\r\nc")
+	w.has("f", "\xef\xbb\xbfth\xe9\r\nc")
+}
+
+// testEditsAtOnce makes 50 edits of one file at once.
+func testEditsAtOnce(w *world) {
+	const n = 50
+	var was, becomes strings.Builder
+	for i := range n {
+		fmt.Fprintf(&was, "line %d.\n", i)
+		fmt.Fprintf(&becomes, "edited %d.\n", i)
+	}
+	w.make(Tree{"f": {Data: was.String()}})
+	f := w.file("f")
+	if _, err := f.Replace(w.ctx, strings.NewReader(was.String()), vfs.If{}); vfs.CodeOf(err) == vfs.Unsupported {
+		return
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			_, err := editing.Edit(w.ctx, f, editing.Request{Edits: []edit.Edit{{Old: fmt.Appendf(nil, "line %d.", i), New: fmt.Appendf(nil, "edited %d.", i)}}}, editing.How{})
+			if err != nil {
+				w.Errorf("edit %d of %d at once: %v", i, n, err)
+			}
+		})
+	}
+	all.Wait()
+	w.has("f", becomes.String())
 }

@@ -101,6 +101,17 @@ SCENARIO(inplace) {
   guest(call(file.syncRequest()));
   auto bytes = guest(call(file.readBytesRequest()));
   say("bytes", hex(bytes.getData()), hex(bytes.getVersion()));
+
+  auto edit = [&] {
+    return call(openFile(guest.dir, "a.md").editRequest(), [](auto& p) {
+      auto e = p.initEdits(1)[0];
+      e.setOld(kj::StringPtr("ell").asBytes());
+      e.setNew(kj::StringPtr("ey\nl").asBytes());
+    });
+  };
+  auto made = guest(edit());
+  say("edited", made.getChanged()[0].getCount(), made.getReplaced(), hex(made.getVersion()));
+  refused(guest, "conflict", edit());
 }
 
 static capnp::RemotePromise<Dir::RemoveResults> remove(Dir::Client dir, kj::StringPtr path, If condition = {}) {
