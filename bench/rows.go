@@ -139,5 +139,7 @@ func fileRows() table {
 	for _, n := range []int{4 << 10, 64 << 10, 1 << 20} {
 		t.rows = append(t.rows, row{name: fmt.Sprintf("by path: put %s, p50", size(n)), slice: slice{load.Put, n, 1}, metric: p50})
 	}
+	edit, put := slice{load.Edit, 1 << 20, 1}, slice{load.Put, 1 << 20, 1}
+	t.rows = append(t.rows, row{name: fmt.Sprintf("by path: edit 1 line in %s / put it, p50", size(edit.size)), slice: edit, metric: p50, to: put, target: 1.15})
 	return t
 }

@@ -14,6 +14,7 @@ const (
 	Whole    = "whole"    // the file of size bytes, by path
 	Version  = "version"  // the same, and a digest of what was read, where there is one
 	Put      = "put"      // the file of size bytes, by path, in place and durable when the call returns
+	Edit     = "edit"     // one line of a file of size bytes that has not changed for a while, likewise
 	Stat     = "stat"     // of a file, by path
 	DeepStat = "deepstat" // of a file in DeepDir, by path
 	DeepFile = "deepfile" // Whole in DeepDir

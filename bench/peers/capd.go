@@ -8,19 +8,22 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 
 	"capd/bench/load"
 	"capd/client"
 	"capd/vfs"
+	"capd/vfs/edit"
+	"capd/vfs/editing"
 )
 
 // Capd is all of capd.
 var Capd = &Contender{
 	Name:    "capd",
 	About:   "`capd serve` and capd/client: guards, gates, a real directory; a put is durable",
-	Ops:     capdOps,
-	OpsTLS:  capdOps,
+	Ops:     append(slices.Clone(capdOps), load.Edit),
+	OpsTLS:  append(slices.Clone(capdOps), load.Edit),
 	Ours:    true,
 	Durable: true,
 	Version: capdVersion,
@@ -121,6 +124,8 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 				return err
 			})
 		}, nil
+	case load.Edit:
+		return c.edit(ctx, size)
 	case load.Stat, load.DeepStat:
 		return func(int) func() error {
 			return func() error {
@@ -178,4 +183,39 @@ type summer uint32
 func (s *summer) Write(b []byte) (int, error) {
 	*s = summer(load.Add(uint32(*s), b))
 	return len(b), nil
+}
+
+// edited is how many files are edited in turn, so that each has been at rest for a while, as what an agent edits has.
+const edited = 64
+
+// edit returns the operation [load.Edit].
+func (c *capdClient) edit(ctx context.Context, size int) (func(worker int) func() error, error) {
+	const line = "the line that is edited: %010d\n"
+	pieces := load.Pieces(c.table, size)
+	content := append([]byte(nil), pieces[0].Bytes...)
+	copy(content[size/2:], fmt.Sprintf("\n"+line, 0))
+	name := func(worker, i int) string { return path.Join(load.PutDir, fmt.Sprint("capd-edited", worker, "-", i)) }
+	return func(worker int) func() error {
+		n := 0
+		var failed error
+		for i := range edited {
+			if _, err := c.dir.Put(ctx, name(worker, i), bytes.NewReader(content), vfs.If{}); err != nil {
+				failed = err
+			}
+		}
+		return func() error {
+			if failed != nil {
+				return failed
+			}
+			f := c.dir.OpenFile(name(worker, n%edited))
+			defer f.Close()
+			was, becomes := fmt.Appendf(nil, line, n/edited), fmt.Appendf(nil, line, n/edited+1)
+			n++
+			made, err := f.Edit(ctx, editing.Request{Edits: []edit.Edit{{Old: was, New: becomes}}})
+			if err == nil && made.Replaced != 1 {
+				err = fmt.Errorf("%d places were edited", made.Replaced)
+			}
+			return err
+		}
+	}, nil
 }
