@@ -21,6 +21,7 @@ var (
 	_ vfs.Trier      = (*Dir)(nil)
 	_ vfs.PathLooker = (*Dir)(nil)
 	_ vfs.Scanner    = (*Dir)(nil)
+	_ vfs.Visitor    = (*Dir)(nil)
 	_ vfs.Searcher   = (*Dir)(nil)
 	_ vfs.Symlinker  = (*Dir)(nil)
 	_ vfs.Installer  = (*Dir)(nil)

@@ -335,6 +335,31 @@ func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(s
 	return vfs.Scan(ctx, p.dir, names, most, found)
 }
 
+// Visit implements [vfs.Visitor]. It leaves out names that mounts cover.
+func (d *nsDir) Visit(ctx context.Context, dir, names []string, window []byte, see func(vfs.Visited) bool) error {
+	p, err := d.now()
+	if err != nil {
+		return err
+	}
+	for len(dir) > 0 {
+		m := p.mounted(dir[0])
+		if m == nil {
+			break // no mount is below
+		}
+		if m.mount == nil || m.mount.shut.Load() {
+			return vfs.VisitEach(ctx, d, dir, names, window, see)
+		}
+		p, dir = nsPlace{p.table, m, m.mount, m.mount.root}, dir[1:]
+	}
+	if p.dir == nil {
+		return vfs.VisitEach(ctx, d, dir, names, window, see)
+	}
+	if len(dir) == 0 {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return p.mounted(name) != nil })
+	}
+	return vfs.Visit(ctx, p.dir, dir, names, window, see)
+}
+
 // Any implements [vfs.Searcher].
 func (d *nsDir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
 	p, err := d.now()
