@@ -32,6 +32,7 @@ var layers = []layer{
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/search", may: "capd/vfs capd/vfs/ignore", pure: true},
+	{of: "capd/vfs/grep", may: "capd/meter capd/vfs capd/vfs/ignore capd/vfs/search", pure: true},
 	{of: "capd/vfs/ignore", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/lines", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/edit", may: "capd/vfs", pure: true},

@@ -1,0 +1,362 @@
+package grep
+
+import (
+	"context"
+	"math"
+	"strings"
+	"sync"
+
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/ignore"
+	"capd/vfs/search"
+)
+
+// Search looks through the files of a tree for lines that match a pattern.
+type Search struct {
+	Pattern *Pattern
+	Show    Show
+
+	Only   []*search.Pattern // paths of files; none: all
+	Except []*search.Pattern // paths of files, and of directories with all that is below
+	Ignore *ignore.Dir       // what ignore files above the tree say; nil: ignore files do not count
+	// NoHidden leaves out names that begin with a dot, and all that is below them.
+	NoHidden bool
+
+	// From is where to begin, so that a search can continue where it stopped.
+	From Cursor
+	// Matches and Bytes bound what is found: how many lines match, or how many files with
+	// Names and Counts, and what the result takes. Work bounds the bytes that are read. 0 is
+	// no bound.
+	Matches, Bytes int
+	Work           int64
+
+	// Found is called for every file with a match, in tree order.
+	Found func(File)
+	// Missed may be nil. It is called for every directory that could not be listed and every
+	// file that could not be read; see [search.Search].
+	Missed func(path string, err error)
+}
+
+// maxEntries is how many entries one search with bounds looks at.
+const maxEntries = 50_000
+
+// In searches the tree below d. It follows no links. more says that it stopped before the
+// end, and next is where it goes on. It uses two goroutines besides the caller's; none is left
+// when it returns.
+func (s Search) In(ctx context.Context, d vfs.Dir) (next Cursor, more bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &walk{Search: s, ctx: ctx, d: d, jobs: make(chan *job), left: newBudget(s)}
+	defer func() {
+		cancel()
+		close(w.jobs)
+		w.running.Wait()
+	}()
+	w.room = room{w.left.matches, w.left.bytes}
+	if w.Missed == nil {
+		w.Missed = func(string, error) {}
+	}
+	for range workers {
+		w.running.Go(w.work)
+	}
+	if err := w.all(); err != nil {
+		return Cursor{}, false, err
+	}
+	return w.next, w.over, ctx.Err()
+}
+
+// InFile searches one file, which Found calls path. Only, Except, Ignore and NoHidden do not
+// apply to it. A file that cannot be read is an error.
+func (s Search) InFile(ctx context.Context, file vfs.File, path string) (next Cursor, more bool, err error) {
+	if s.From.Path != "" && s.From.whole {
+		return s.From, false, nil
+	}
+	w := &walk{Search: s, ctx: ctx, left: newBudget(s)}
+	f := &fileSearch{searcher: newSearcher(s.Pattern), show: s.Show, room: room{w.left.matches, w.left.bytes}, File: File{Path: path, at: s.From.place}}
+	if _, err := f.open(ctx, file, make([]byte, window), s.Work); err != nil {
+		return Cursor{}, false, err
+	}
+	if f.some() {
+		w.pass(f.File)
+	}
+	return w.next, w.over, ctx.Err()
+}
+
+// Bounds of the work that is ahead of what was found.
+const (
+	workers  = 2
+	jobFiles = 32 // files of a job
+	jobDirs  = 16 // directories of a job
+	ahead    = 8  // jobs
+)
+
+// budget is what is left of the bounds of a search.
+type budget struct {
+	matches, bytes, entries int
+	work                    int64
+}
+
+func newBudget(s Search) budget {
+	b := budget{matches: s.Matches, bytes: s.Bytes, entries: math.MaxInt, work: s.Work}
+	if b.matches == 0 {
+		b.matches = math.MaxInt
+	}
+	if b.bytes == 0 {
+		b.bytes = math.MaxInt
+	}
+	if b.work == 0 {
+		b.work = math.MaxInt64
+	} else {
+		b.entries = maxEntries
+	}
+	return b
+}
+
+// walk is a search under way.
+type walk struct {
+	Search
+	ctx     context.Context
+	d       vfs.Dir
+	jobs    chan *job
+	running sync.WaitGroup
+
+	room  room // of one file
+	left  budget
+	next  Cursor // after what was passed on
+	over  bool   // a bound was reached
+	fatal error
+
+	filling *job   // not given to the workers yet
+	queue   []*job // given to them, in tree order
+	out     string // the directory that is left out, with a "/"; "" for none
+	rules   []ruled
+}
+
+// job is some files that a worker searches, in tree order.
+type job struct {
+	runs  []run
+	files int
+	last  string // the path up to which the tree is searched when the job is done
+	done  chan struct{}
+
+	found  []File
+	missed []missed
+	bytes  int  // of found
+	cut    bool // not all was searched, since found fills more than a page
+	read   int64
+	err    error // it ends the search
+}
+
+// run is files of one directory that come one after the other.
+type run struct {
+	dir   string
+	names []string
+	from  place // in the first
+}
+
+type missed struct {
+	path string
+	err  error
+}
+
+// all searches from From on.
+func (w *walk) all() error {
+	w.next = w.From
+	w.filling = &job{}
+	if w.From.Path != "" && !w.From.whole {
+		dir, name := parent(w.From.Path)
+		w.filling.add(dir, name, w.From.place)
+		w.filling.last = w.From.Path
+	}
+	pattern, err := search.Compile("**")
+	if err != nil {
+		return err
+	}
+	if len(w.Only) == 1 {
+		pattern = w.Only[0]
+	}
+	err = search.Search{Pattern: pattern, After: w.From.Path, Visit: w.visit, Missed: w.miss}.In(w.ctx, w.d)
+	if err == nil {
+		err = w.fatal
+	}
+	if err == nil && !w.over {
+		w.submit()
+		for len(w.queue) > 0 && !w.over && w.fatal == nil {
+			w.take()
+		}
+		err = w.fatal
+	}
+	return err
+}
+
+func (w *walk) miss(path string, err error) {
+	if w.out == "" || !strings.HasPrefix(path, w.out) {
+		w.filling.missed = append(w.filling.missed, missed{path, err})
+	}
+}
+
+// visit is called for every entry of the tree.
+func (w *walk) visit(path string, kind vfs.Kind, hit bool, work int) bool {
+	if w.left.entries -= work; w.left.entries < 0 {
+		w.over = w.drain()
+		return false
+	}
+	w.filling.last = path
+	if w.out != "" && strings.HasPrefix(path, w.out) {
+		return true
+	}
+	if kind != vfs.DirKind && (!hit || kind != vfs.FileKind) {
+		return true
+	}
+	if w.leavesOut(path, kind == vfs.DirKind) {
+		if kind == vfs.DirKind {
+			w.out = path + "/"
+		}
+		return true
+	}
+	if kind == vfs.DirKind || len(w.Only) > 1 && !matches(w.Only, path) {
+		return true
+	}
+	dir, name := parent(path)
+	w.filling.add(dir, name, place{})
+	if w.filling.files < jobFiles && len(w.filling.runs) <= jobDirs {
+		return true
+	}
+	w.submit()
+	for len(w.queue) >= ahead && !w.over && w.fatal == nil {
+		w.take()
+	}
+	return !w.over && w.fatal == nil && meter.Yield(w.ctx) == nil
+}
+
+// drain passes on all that was begun. It reports true.
+func (w *walk) drain() bool {
+	w.submit()
+	for len(w.queue) > 0 && !w.over && w.fatal == nil {
+		w.take()
+	}
+	return true
+}
+
+func matches(all []*search.Pattern, path string) bool {
+	for _, p := range all {
+		if p.Match(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// parent splits a path into its directory and its last name.
+func parent(path string) (dir, name string) {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
+}
+
+func (j *job) add(dir, name string, from place) {
+	j.files++
+	if n := len(j.runs); n > 0 && j.runs[n-1].dir == dir {
+		j.runs[n-1].names = append(j.runs[n-1].names, name)
+		return
+	}
+	j.runs = append(j.runs, run{dir, []string{name}, from})
+}
+
+// submit gives the workers the job that was filled.
+func (w *walk) submit() {
+	j := w.filling
+	w.filling = &job{}
+	if j.last == "" && len(j.missed) == 0 {
+		return
+	}
+	j.done = make(chan struct{})
+	w.queue = append(w.queue, j)
+	if j.files == 0 {
+		close(j.done)
+		return
+	}
+	select {
+	case w.jobs <- j:
+	case <-w.ctx.Done():
+		w.fatal = w.ctx.Err()
+	}
+}
+
+// take passes on what the first job has found.
+func (w *walk) take() {
+	j := w.queue[0]
+	w.queue = w.queue[1:]
+	select {
+	case <-j.done:
+	case <-w.ctx.Done():
+		w.fatal = w.ctx.Err()
+		return
+	}
+	if j.err != nil {
+		w.fatal = j.err
+		return
+	}
+	for _, f := range j.found {
+		if w.pass(f); w.over {
+			return
+		}
+	}
+	for _, m := range j.missed {
+		w.Missed(m.path, m.err)
+		w.left.bytes -= len(m.path) + 128
+	}
+	switch {
+	case j.cut:
+		w.over = true
+		return
+	case j.last != "":
+		w.next = Cursor{Path: j.last, whole: true}
+	}
+	if w.left.work -= j.read; w.left.work < 0 || w.left.bytes < 0 {
+		w.over = true
+	}
+}
+
+// pass passes on a file, as far as there is room.
+func (w *walk) pass(f File) {
+	if len(f.Lines) == 0 && f.Count > 0 {
+		cost := lineCost + len(f.Path)
+		if w.left.matches == 0 || w.left.bytes < cost {
+			w.over = true
+			return
+		}
+		w.left.matches--
+		w.left.bytes -= cost
+		w.Found(f)
+		w.next = Cursor{Path: f.Path, whole: true}
+		return
+	}
+	n, matches := 0, int64(0)
+	w.left.bytes -= len(f.Path)
+	for ; n < len(f.Lines); n++ {
+		l := &f.Lines[n]
+		if l.Match && w.left.matches == 0 || w.left.bytes < lineCost+len(l.Text) {
+			break
+		}
+		if l.Match {
+			matches++
+			w.left.matches--
+		}
+		w.left.bytes -= lineCost + len(l.Text)
+	}
+	if n < len(f.Lines) {
+		w.over = true
+		if n == 0 {
+			return
+		}
+		f.at, f.stopped = f.Lines[n-1].end, true
+		f.Lines, f.Count = f.Lines[:n], matches
+	}
+	if n > 0 {
+		w.Found(f)
+	}
+	w.next = Cursor{Path: f.Path, whole: !f.stopped, place: f.at}
+	w.over = w.over || f.stopped
+}
