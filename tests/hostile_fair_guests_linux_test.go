@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"capd/client"
@@ -26,6 +27,7 @@ type opTimes struct {
 	Times  []time.Duration `json:"times"`
 	Failed int             `json:"failed"`
 	First  string          `json:"first"` // the error of the first that failed
+	Again  int64           `json:"again"` // how often a guest in a crowd had to connect again
 }
 
 // phaseTimes describes all kinds.
@@ -39,9 +41,10 @@ var pauses = map[string]time.Duration{"read": time.Millisecond, "put": 3 * time.
 
 // fairHonest works until its standard input ends. It reads 4 KiB of an open file,
 // puts small files and dials, each in its own goroutine. It reads the names of
-// phases, one a line, and answers each with the times of the phase before.
+// phases, one a line, and answers each with the times of the phase before. Its
+// arguments are a locator, where it works, and whether it dials in a crowd.
 func fairHonest(args []string) {
-	g := newTimedGuest(args[0], args[1])
+	g := newTimedGuest(args[0], args[1], args[2] == "true")
 	for what, op := range map[string]func(context.Context, int) error{"read": g.read, "put": g.put, "dial": g.dial} {
 		go g.repeat(what, op)
 	}
@@ -53,6 +56,8 @@ func fairHonest(args []string) {
 
 type timedGuest struct {
 	loc, place string
+	crowded    bool
+	again      atomic.Int64 // how often it was sent away
 	top        *client.Dir
 	big        *client.File
 
@@ -63,8 +68,8 @@ type timedGuest struct {
 }
 
 // newTimedGuest makes the files that the guest works on.
-func newTimedGuest(loc, place string) *timedGuest {
-	g := &timedGuest{loc: loc, place: place, open: map[string]time.Time{}}
+func newTimedGuest(loc, place string, crowded bool) *timedGuest {
+	g := &timedGuest{loc: loc, place: place, crowded: crowded, open: map[string]time.Time{}}
 	g.enter()
 	ctx := context.Background()
 	_, g.top = guestOf(loc)
@@ -100,7 +105,20 @@ func (g *timedGuest) put(ctx context.Context, i int) error {
 	return err
 }
 
+// dial comes again if it was sent away in a crowd, as a guest does that was not given a
+// processor in time. All of that is one operation, which must not take too long.
 func (g *timedGuest) dial(ctx context.Context, _ int) error {
+	for {
+		err := g.visit(ctx)
+		if code := vfs.CodeOf(err); !g.crowded || code != vfs.Stale && code != vfs.Busy || ctx.Err() != nil {
+			return err
+		}
+		g.again.Add(1)
+		time.Sleep(pauses["dial"])
+	}
+}
+
+func (g *timedGuest) visit(ctx context.Context) error {
 	c, err := client.Dial(ctx, g.loc)
 	if err != nil {
 		return err
@@ -155,6 +173,9 @@ func (g *timedGuest) enter() phaseTimes {
 		g.note(what)
 	}
 	last := g.now
+	if o := last["dial"]; o != nil {
+		o.Again = g.again.Swap(0)
+	}
 	g.since, g.now = time.Now(), phaseTimes{}
 	for _, what := range opKinds {
 		g.now[what] = &opTimes{}

@@ -35,6 +35,7 @@ type fairRow struct {
 	files   int                // how many descriptors the host may have; 0: as many as the system allows
 	revoked bool               // the attacker's grants are revoked during the attack
 	shared  bool               // the attacker's grant is shared by the honest guest
+	crowded bool               // strangers come in such numbers that an honest guest may have to connect again
 	large   bool               // skipped in a plain run: a smaller row stands for it
 	yet     string             // what the row is known to miss; "": every failure counts
 }
@@ -83,7 +84,7 @@ func size(little, much, all int) int {
 	return little
 }
 
-// besideRivals is passed from TestHostileFair to TestHostileIsOver.
+// besideRivals is the result of TestHostileFair.
 var besideRivals struct{ tried, crashed, failed int }
 
 // TestHostileFair attacks what guests share, row by row, each on a new host. It
@@ -91,6 +92,9 @@ var besideRivals struct{ tried, crashed, failed int }
 // row fails if the host crashes, if an honest operation fails or hangs, if memory
 // or threads exceed their bounds, or if something is left.
 func TestHostileFair(t *testing.T) {
+	if hurried() {
+		t.Parallel()
+	}
 	rows := fairRows()
 	if len(rows) < fewestFairRows {
 		t.Errorf("there are %d rows, of %d", len(rows), fewestFairRows)
@@ -174,7 +178,7 @@ func (tr *trial) breaks(format string, args ...any) {
 func (tr *trial) run() {
 	calm, attack, harmless := fairTimes()
 	tr.serve()
-	tr.guest = startRival(tr, "fair-honest", tr.honestLoc, tr.place())
+	tr.guest = startRival(tr, "fair-honest", tr.honestLoc, tr.place(), fmt.Sprint(tr.row.crowded))
 	tr.guest.tell("idle")
 	tr.begin()
 	tr.guest.tell("calm")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"capd/database"
 	"capd/record"
@@ -39,7 +38,7 @@ func refusedPuts(a *aggressor) {
 func (tr *trial) leavesLittle(code string) {
 	var entries, bytes int
 	var counted int64
-	waitFor(5*time.Second, func() bool { // they are written after a second
+	waitFor(mostWait, func() bool { // they are written after a second
 		entries, bytes, counted = tr.denials()
 		return entries > 0
 	})

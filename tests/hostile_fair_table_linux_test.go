@@ -25,6 +25,7 @@ type fairOutcome struct {
 	goroutines  int // the most
 	operator    time.Duration
 	operatorErr error
+	gone        time.Duration // until a revoke had ended the attacker's connections
 	back        time.Duration // until everything was as before
 	stays       time.Duration // until everything except for directories that are kept open was as before; 0: never
 	remains     string        // what was not as before
@@ -128,6 +129,7 @@ func (o *fairOutcome) missed() (all []string) {
 	miss(o.operator > aimLongest, "operator %s", brief(o.operator))
 	miss(o.peakMiB > o.row.mostMiB() && !raceBuilt, "%d of %d MiB", o.peakMiB, o.row.mostMiB())
 	miss(o.threads >= aimThreads, "%d threads", o.threads)
+	miss(o.gone > aimLongest, "gone after %s", brief(o.gone))
 	miss(o.back > aimBack, "back after %s %s", brief(o.back), o.remains)
 	return all
 }
@@ -164,6 +166,9 @@ func (o *fairOutcome) detail() string {
 		for _, what := range opKinds {
 			if t := phase.of[what]; t != nil {
 				fmt.Fprintf(&b, "  %s %s of %d", what, phase.of.times(what), len(t.Times))
+				if t.Again > 0 {
+					fmt.Fprintf(&b, ", %d sent away", t.Again)
+				}
 			}
 		}
 		if n, first := phase.of.failures(); n > 0 {

@@ -57,6 +57,7 @@ func (p *place) layHonest() {
 
 // The phases of an honest guest's times.
 const (
+	resting  = "resting"  // nothing is done
 	idle     = "idle"     // nothing is measured
 	attacked = "attacked" // beside an attack
 	shared   = "shared"   // beside a harmless guest that keeps the host as busy
@@ -75,6 +76,7 @@ type span struct {
 // phase before.
 func honestForever(args []string) {
 	g := &honestGuest{phase: idle}
+	g.awake.L = &g.mu
 	c, d := guestOf(args[0])
 	defer c.Close()
 	go g.work(d)
@@ -93,6 +95,7 @@ type honestGuest struct {
 	now   span
 	total int
 	fail  string
+	awake sync.Cond // signalled when a phase begins
 }
 
 // enter begins a phase and returns the span of the last one. An operation that
@@ -106,6 +109,7 @@ func (g *honestGuest) enter(phase string) span {
 	s := g.now
 	s.Total, s.Failed = g.total, g.fail
 	g.now, g.phase, g.since = span{}, phase, time.Now()
+	g.awake.Broadcast()
 	return s
 }
 
@@ -115,19 +119,22 @@ func (g *honestGuest) note() {
 	if begun.Before(g.since) {
 		begun = g.since
 	}
-	if g.phase != idle {
+	if g.phase != idle && g.phase != resting {
 		g.now.Times = append(g.now.Times, time.Since(begun))
 	}
 }
 
 // do times one operation, and notes its error.
 func (g *honestGuest) do(what string, op func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	begun := time.Now()
 	g.mu.Lock()
+	for g.phase == resting {
+		g.awake.Wait()
+	}
+	begun := time.Now()
 	g.open = begun
 	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	err := op(ctx)
 	took := time.Since(begun)
 	g.mu.Lock()
@@ -253,9 +260,9 @@ func (h *honest) enter(t testing.TB, phase string) span {
 	if s.Failed != "" {
 		t.Errorf("the honest guest failed: %s", s.Failed)
 	}
-	if h.phase != idle {
+	if h.phase != idle && h.phase != resting {
 		h.spent[h.phase] = append(h.spent[h.phase], s.Times...)
-		if s.Ops == 0 && len(s.Times) > 0 && slices.Max(s.Times) > time.Second {
+		if s.Ops == 0 && len(s.Times) > 0 && slices.Max(s.Times) > prompt {
 			t.Errorf("the honest guest came to nothing in %v", slices.Max(s.Times))
 		}
 	}

@@ -111,15 +111,15 @@ func (p *place) killMany(loc string, n int) int {
 	return len(seen)
 }
 
-// TestKilledGuest: 200 guests are killed in the middle of a write. What they
+// TestKilledGuest: many guests are killed in the middle of a write. What they
 // wrote whole is whole, and the host holds nothing of theirs.
 func TestKilledGuest(t *testing.T) {
 	t.Parallel()
-	const kills = 200
+	kills := times(40, 200)
 	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	h.killMany(h.locator, 4) // so that what the host makes once is there
 	settle := func(limit int) bool {
-		return waitFor(10*time.Second, func() bool { return openFiles(h.pid()) <= limit })
+		return waitFor(patience, func() bool { return openFiles(h.pid()) <= limit })
 	}
 	time.Sleep(300 * time.Millisecond)
 	before := usageOf(t, h.pid())
@@ -135,7 +135,7 @@ func TestKilledGuest(t *testing.T) {
 	if grew := (after.rssKB - before.rssKB) >> 10; grew > 512 {
 		t.Errorf("the host has grown by %d MiB", grew)
 	}
-	if seen < 10 {
+	if seen < kills/20 {
 		t.Errorf("vacuous: %d contents were seen", seen)
 	}
 	is(t, "afterwards", byPut(context.Background(), dial(t, h.locator).Dir(context.Background()), "project/f"), "ok")
@@ -149,7 +149,7 @@ func TestKilledGuestInProcess(t *testing.T) {
 	ok(t, g.conn.Close())
 	ok(t, g.Close())
 	gone := func() bool { return h.Server.Conns() == 0 }
-	if !waitFor(10*time.Second, gone) {
+	if !waitFor(patience, gone) {
 		t.Errorf("%d connections are left", h.Server.Conns())
 	}
 	before := runtime.NumGoroutine()
@@ -157,7 +157,7 @@ func TestKilledGuestInProcess(t *testing.T) {
 	ok(t, err)
 	nodes, streams := m.Used(meter.Nodes), m.Used(meter.Streams)
 	h.killMany(g.locator, 40)
-	if !waitFor(10*time.Second, gone) {
+	if !waitFor(patience, gone) {
 		t.Errorf("%d connections are left", h.Server.Conns())
 	}
 	if !waitFor(10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {

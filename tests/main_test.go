@@ -24,9 +24,6 @@ var others = map[string]func(args []string){}
 
 const otherVar = "CAPD_TESTS_OTHER"
 
-// hostileLine is the result of TestHostile, printed at the end of the run.
-var hostileLine string
-
 // thorough means that repeated attempts are made more often, as in .ci/run.
 var thorough = os.Getenv("CAPD_CI") != ""
 
@@ -75,9 +72,6 @@ func TestMain(m *testing.M) {
 	if missing := attacks.missing(); code == 0 && len(missing) > 0 && os.Getenv(ownMountsVar) == "" {
 		fmt.Println("fewer attacks than there should be:", strings.Join(missing, "\n"))
 		code = 1
-	}
-	if hostileLine != "" {
-		fmt.Println(hostileLine)
 	}
 	os.Exit(code)
 }

@@ -153,10 +153,10 @@ func aliasForever(args []string) {
 }
 
 // enough is how often each outcome of a race must have been seen.
-const enough = 1000
+var enough = int64(times(200, 1000))
 
 // raceTime is the longest that a race may take for that.
-const raceTime = 30 * time.Second
+const raceTime = 2 * time.Minute
 
 // race runs the operations in turn, several at once, until success and refusal
 // were each seen often enough and over returns true. Each operation returns what
