@@ -14,12 +14,12 @@ import (
 	"capd/vat"
 )
 
-// patience is how long an operation may take before it counts as hung. It is three times
+// patience is how long an operation may take before it counts as hung. It is twice
 // as long with the race detector.
-var patience = 10 * time.Second
+var patience = 30 * time.Second
 
 // prompt is the time limit of an answer, with and without the race detector.
-const prompt = 5 * time.Second
+const prompt = 20 * time.Second
 
 // attack is one case: what exists, and what operations on paths must answer.
 type attack struct {

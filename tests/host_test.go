@@ -115,7 +115,7 @@ func served(p *place, cmd *exec.Cmd) *hostProcess {
 	begun := false
 	select {
 	case h.locator, begun = <-greeted:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * patience):
 	}
 	if !begun {
 		p.Fatalf("capd serve did not begin: %s", h.log)
@@ -135,7 +135,7 @@ func (h *hostProcess) end() {
 	if !h.told { // a second signal would end it at once
 		h.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	killer := time.AfterFunc(20*time.Second, func() { h.cmd.Process.Kill() })
+	killer := time.AfterFunc(2*patience, func() { h.cmd.Process.Kill() })
 	defer killer.Stop()
 	if err := h.cmd.Wait(); err != nil {
 		h.Errorf("capd serve ended with %v: %s", err, h.log)

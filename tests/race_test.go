@@ -7,5 +7,5 @@ import "os"
 func init() {
 	os.Setenv("GORACE", endsAtOnce[len("GORACE="):])
 	raceBuilt = true
-	patience *= 3
+	patience *= 2
 }

@@ -27,7 +27,7 @@ func startHost(p *place) (host *exec.Cmd, said string) {
 	host.Stdout, host.Stderr = &out, &out
 	ok(p, host.Start())
 	p.Cleanup(func() { host.Process.Kill(); host.Wait() })
-	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
+	if !waitFor(2*patience, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
 		p.Fatalf("capd serve printed %s", out.String())
 	}
 	return host, out.String()

@@ -5,7 +5,6 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -16,7 +15,7 @@ import (
 func scriptAwaits(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	var have []byte
-	if !waitFor(20*time.Second, func() bool {
+	if !waitFor(2*patience, func() bool {
 		have, _ = os.ReadFile(ts.MkAbs(args[1]))
 		return want.Match(have)
 	}) {
@@ -27,7 +26,7 @@ func scriptAwaits(ts *testscript.TestScript, _ bool, args []string) {
 // scriptPending waits until one request waits for an approval, and puts its id into a variable.
 func scriptPending(ts *testscript.TestScript, _ bool, args []string) {
 	var all []operator.Ask
-	if !waitFor(20*time.Second, func() bool {
+	if !waitFor(2*patience, func() bool {
 		scriptExec(ts, false, []string{"asks", "--json", "--state", ts.Getenv("STATE")})
 		ts.Check(json.Unmarshal([]byte(lastRun(ts).out), &all))
 		return len(all) == 1

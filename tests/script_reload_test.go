@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -21,10 +20,10 @@ func scriptReload(ts *testscript.TestScript, failing bool, args []string) {
 	}
 	logged, printed := len(r.log.String()), len(r.served.String())
 	ts.Check(r.host.Process.Signal(syscall.SIGHUP))
-	if !waitFor(20*time.Second, func() bool { return strings.Contains(r.log.String()[logged:], word) }) {
+	if !waitFor(2*patience, func() bool { return strings.Contains(r.log.String()[logged:], word) }) {
 		ts.Fatalf("it said %q, and not %q", r.log.String()[logged:], word)
 	}
-	if !waitFor(20*time.Second, func() bool { return len(args) == 1 || strings.Contains(r.served.String()[printed:], args[1]) }) {
+	if !waitFor(2*patience, func() bool { return len(args) == 1 || strings.Contains(r.served.String()[printed:], args[1]) }) {
 		ts.Fatalf("it printed %q, and not %q", r.served.String()[printed:], args[1]) // it arrives by another pipe than the log
 	}
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), "log"), []byte(r.log.String()[logged:]), 0o600))

@@ -113,7 +113,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(r.host.Start())
 	host := r.host // the script may serve again
 	ts.Defer(func() { host.Process.Kill(); host.Wait() })
-	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") || strings.HasSuffix(out.String(), "}\n") }) {
+	if !waitFor(2*patience, func() bool { return strings.Contains(out.String(), "Ctrl-C") || strings.HasSuffix(out.String(), "}\n") }) {
 		ts.Fatalf("capd serve printed %s%s", out.String(), r.log.String())
 	}
 	if took := time.Since(begun); took > 2*time.Second && !raceBuilt {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // The users of these tests: root, who runs them, and two who are nobody's.
@@ -80,7 +79,7 @@ func (u *users) serve(uid uint32, state string, args ...string) (loc string, out
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	u.Cleanup(func() { cmd.Process.Kill() })
-	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
+	if !waitFor(2*patience, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
 		u.Fatalf("capd serve printed %s", out.String())
 	}
 	if loc = locatorText.FindString(out.String()); loc == "" { // an earlier start has printed it

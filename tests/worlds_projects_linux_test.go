@@ -17,7 +17,7 @@ type project struct {
 	heavy  bool   // it runs only with CAPD_CI
 	files  map[string]string
 	args   func(t *testing.T) []string // of capd run
-	script string
+	script string                      // at the latest, it is stopped while it sleeps
 	code   int
 
 	// made is what a complete run leaves in the directory, by path: "file", "dir", or "link:" and a
@@ -57,7 +57,7 @@ var projects = []project{
 			"plain/package.json":      `{"name":"plain","version":"1.0.0","main":"p.js"}`,
 			"plain/p.js":              `module.exports = "and plain"`,
 		},
-		script: "npm install --offline --no-audit --no-fund --loglevel=error >/dev/null && node packages/a && node_modules/.bin/tool",
+		script: "npm install --offline --no-audit --no-fund --loglevel=error >/dev/null && sleep ${SLEEP:-0} && node packages/a && node_modules/.bin/tool",
 		made: map[string]string{
 			"node_modules/a": "link:../packages/a", "node_modules/b": "link:../packages/b", "node_modules/plain": "link:../plain",
 			"node_modules/.bin/tool": "link:../b/cli.js", "package-lock.json": "file",
@@ -68,7 +68,7 @@ var projects = []project{
 	{
 		name: "a virtualenv", needs: "/usr/bin/python3",
 		files:  map[string]string{"main.py": "import sys\nprint('in', sys.prefix)\n"},
-		script: "python3 -m venv --without-pip .venv && .venv/bin/python main.py && echo made > .venv/marker",
+		script: "python3 -m venv --without-pip .venv && sleep ${SLEEP:-0} && .venv/bin/python main.py && echo made > .venv/marker",
 		code:   1,
 		made:   map[string]string{".venv/pyvenv.cfg": "file", ".venv/lib64": "link:lib", ".venv/bin/python": "link:python3", ".venv/marker": "file"},
 		left:   []string{".venv/bin/python3"}, // it leads to /usr/bin
@@ -100,7 +100,7 @@ var projects = []project{
 			ok(t, json.Unmarshal(b, &of))
 			return []string{"--cache", "~/.cache", "--bind", of.GOMODCACHE, "--bind", of.GOROOT, "--env", "PATH=" + of.GOROOT + "/bin:/usr/bin:/bin", "--env", "GOFLAGS=-p=2"}
 		},
-		script: "mkdir bin && echo begun > bin/log && go build ./... && go build -o bin/ ./cmd/capd && bin/capd version >> bin/log",
+		script: "mkdir bin && echo begun > bin/log && go build ./... && sleep ${SLEEP:-0} && go build -o bin/ ./cmd/capd && bin/capd version >> bin/log",
 		made:   map[string]string{"bin/capd": "file", "bin/log": "file"},
 		after:  "bin/capd version | grep -q capd",
 		midst: func(tree string) bool { // a part of it is compiled
