@@ -25,16 +25,25 @@ type peer struct {
 	mu sync.Mutex
 	w  *bufio.Writer
 
+	read  bool                  // the host must read everything
 	early map[uint32]rpc.Return // Returns that came while another was waited for
 }
 
 // rush is how long a peer writes to a host that reads nothing, or hardly anything because of the
 // race detector.
 func rush() time.Duration {
-	if raceBuilt {
+	if raceBuilt || thorough {
 		return 3 * time.Second
 	}
 	return 500 * time.Millisecond
+}
+
+// hasty returns how long the host may take to read what p writes.
+func (p *peer) hasty() time.Duration {
+	if p.read {
+		return patience
+	}
+	return rush()
 }
 
 func newPeer(t testing.TB, nc net.Conn) *peer {
@@ -61,7 +70,7 @@ func message(t testing.TB, fill func(rpc.Message) error) []byte {
 func (p *peer) bytes(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nc.SetWriteDeadline(time.Now().Add(rush()))
+	p.nc.SetWriteDeadline(time.Now().Add(p.hasty()))
 	p.w.Write(b)
 }
 
@@ -69,7 +78,7 @@ func (p *peer) bytes(b []byte) {
 func (p *peer) flush() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nc.SetWriteDeadline(time.Now().Add(rush()))
+	p.nc.SetWriteDeadline(time.Now().Add(p.hasty()))
 	return p.w.Flush() == nil
 }
 

@@ -183,12 +183,11 @@ func (r *usual) run(rel string, stop func(*usual), args ...string) said {
 		stop(r)
 	}
 	r.waitsFor(r.cmd, r.limit)
-	if left := r.leftBehind(); len(left) > 0 {
-		r.Errorf("capd run left behind: %q", left)
-	}
 	code := r.cmd.ProcessState.ExitCode()
 	if w := r.cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signaled() {
 		code = 128 + int(w.Signal()) // as a shell says it; an interrupt more may end capd when it has said everything
+	} else if left := r.leftBehind(); len(left) > 0 {
+		r.Errorf("capd run left behind: %q", left)
 	}
 	return said{code, out.String(), errs.String()}
 }
