@@ -59,6 +59,9 @@ var dirNeeds = []needing{
 	}},
 	{"stat", client.Metadata, "", func(ctx context.Context, d *client.Dir, _ *client.File) error { _, err := d.Stat(ctx); return err }},
 	{"glob", client.List, "ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error { return failed(d.Glob(ctx, "sub/*")) }},
+	{"grep", client.Read | client.List, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		return failed(d.Grep(ctx, client.Grep{Path: "sub", Pattern: "x"}))
+	}},
 	{"createDir", client.Write, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.CreateDir(ctx, "new")
 		return err

@@ -739,6 +739,473 @@ func NewMissed_List(s *capnp.Segment, sz int32) (Missed_List, error) {
 	return capnp.StructList[Missed](l), err
 }
 
+type Grep capnp.Struct
+
+// Grep_TypeID is the unique identifier for the type Grep.
+const Grep_TypeID = 0xe7f4d35753958e0c
+
+func NewGrep(s *capnp.Segment) (Grep, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 3})
+	return Grep(st), err
+}
+
+func NewRootGrep(s *capnp.Segment) (Grep, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 3})
+	return Grep(st), err
+}
+
+func ReadRootGrep(msg *capnp.Message) (Grep, error) {
+	root, err := msg.Root()
+	return Grep(root.Struct()), err
+}
+
+func (s Grep) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Grep) DecodeFromPtr(p capnp.Ptr) Grep {
+	return Grep(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Grep) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Grep) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Grep) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Grep) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Grep) Pattern() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Grep) HasPattern() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Grep) PatternBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Grep) SetPattern(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Grep) IgnoreCase() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Grep) SetIgnoreCase(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Grep) Words() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Grep) SetWords(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
+func (s Grep) Fixed() bool {
+	return capnp.Struct(s).Bit(2)
+}
+
+func (s Grep) SetFixed(v bool) {
+	capnp.Struct(s).SetBit(2, v)
+}
+
+func (s Grep) Show() Grep_Show {
+	return Grep_Show(capnp.Struct(s).Uint16(2))
+}
+
+func (s Grep) SetShow(v Grep_Show) {
+	capnp.Struct(s).SetUint16(2, uint16(v))
+}
+
+func (s Grep) Before() uint32 {
+	return capnp.Struct(s).Uint32(4)
+}
+
+func (s Grep) SetBefore(v uint32) {
+	capnp.Struct(s).SetUint32(4, v)
+}
+
+func (s Grep) Behind() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Grep) SetBehind(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+func (s Grep) LineBytes() uint32 {
+	return capnp.Struct(s).Uint32(12)
+}
+
+func (s Grep) SetLineBytes(v uint32) {
+	capnp.Struct(s).SetUint32(12, v)
+}
+
+func (s Grep) Only() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Grep) HasOnly() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Grep) SetOnly(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewOnly sets the only field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Grep) NewOnly(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s Grep) Except() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Grep) HasExcept() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Grep) SetExcept(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewExcept sets the except field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Grep) NewExcept(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s Grep) IgnoreFiles() bool {
+	return capnp.Struct(s).Bit(3)
+}
+
+func (s Grep) SetIgnoreFiles(v bool) {
+	capnp.Struct(s).SetBit(3, v)
+}
+
+func (s Grep) NoHidden() bool {
+	return capnp.Struct(s).Bit(4)
+}
+
+func (s Grep) SetNoHidden(v bool) {
+	capnp.Struct(s).SetBit(4, v)
+}
+
+// Grep_List is a list of Grep.
+type Grep_List = capnp.StructList[Grep]
+
+// NewGrep creates a new list of Grep.
+func NewGrep_List(s *capnp.Segment, sz int32) (Grep_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 3}, sz)
+	return capnp.StructList[Grep](l), err
+}
+
+type Grep_Show uint16
+
+// Grep_Show_TypeID is the unique identifier for the type Grep_Show.
+const Grep_Show_TypeID = 0x89e2c890bd0a25a9
+
+// Values of Grep_Show.
+const (
+	Grep_Show_lines  Grep_Show = 0
+	Grep_Show_names  Grep_Show = 1
+	Grep_Show_counts Grep_Show = 2
+)
+
+// String returns the enum's constant name.
+func (c Grep_Show) String() string {
+	switch c {
+	case Grep_Show_lines:
+		return "lines"
+	case Grep_Show_names:
+		return "names"
+	case Grep_Show_counts:
+		return "counts"
+
+	default:
+		return ""
+	}
+}
+
+// Grep_ShowFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func Grep_ShowFromString(c string) Grep_Show {
+	switch c {
+	case "lines":
+		return Grep_Show_lines
+	case "names":
+		return Grep_Show_names
+	case "counts":
+		return Grep_Show_counts
+
+	default:
+		return 0
+	}
+}
+
+type Grep_Show_List = capnp.EnumList[Grep_Show]
+
+func NewGrep_Show_List(s *capnp.Segment, sz int32) (Grep_Show_List, error) {
+	return capnp.NewEnumList[Grep_Show](s, sz)
+}
+
+type Found capnp.Struct
+
+// Found_TypeID is the unique identifier for the type Found.
+const Found_TypeID = 0x923966b85ad9891f
+
+func NewFound(s *capnp.Segment) (Found, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 3})
+	return Found(st), err
+}
+
+func NewRootFound(s *capnp.Segment) (Found, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 3})
+	return Found(st), err
+}
+
+func ReadRootFound(msg *capnp.Message) (Found, error) {
+	root, err := msg.Root()
+	return Found(root.Struct()), err
+}
+
+func (s Found) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Found) DecodeFromPtr(p capnp.Ptr) Found {
+	return Found(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Found) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Found) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Found) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Found) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Found) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Found) HasName() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Found) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Found) SetName(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Found) RawName() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Found) HasRawName() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Found) SetRawName(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Found) Lines() (Found_Line_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Found_Line_List(p.List()), err
+}
+
+func (s Found) HasLines() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Found) SetLines(v Found_Line_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewLines sets the lines field to a newly
+// allocated Found_Line_List, preferring placement in s's segment.
+func (s Found) NewLines(n int32) (Found_Line_List, error) {
+	l, err := NewFound_Line_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Found_Line_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s Found) Count() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Found) SetCount(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Found) Binary() bool {
+	return capnp.Struct(s).Bit(64)
+}
+
+func (s Found) SetBinary(v bool) {
+	capnp.Struct(s).SetBit(64, v)
+}
+
+// Found_List is a list of Found.
+type Found_List = capnp.StructList[Found]
+
+// NewFound creates a new list of Found.
+func NewFound_List(s *capnp.Segment, sz int32) (Found_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 3}, sz)
+	return capnp.StructList[Found](l), err
+}
+
+type Found_Line capnp.Struct
+
+// Found_Line_TypeID is the unique identifier for the type Found_Line.
+const Found_Line_TypeID = 0xb91b8f2236d8c4af
+
+func NewFound_Line(s *capnp.Segment) (Found_Line, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 1})
+	return Found_Line(st), err
+}
+
+func NewRootFound_Line(s *capnp.Segment) (Found_Line, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 1})
+	return Found_Line(st), err
+}
+
+func ReadRootFound_Line(msg *capnp.Message) (Found_Line, error) {
+	root, err := msg.Root()
+	return Found_Line(root.Struct()), err
+}
+
+func (s Found_Line) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Found_Line) DecodeFromPtr(p capnp.Ptr) Found_Line {
+	return Found_Line(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Found_Line) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Found_Line) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Found_Line) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Found_Line) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Found_Line) Number() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Found_Line) SetNumber(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Found_Line) Text() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Found_Line) HasText() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Found_Line) TextBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Found_Line) SetText(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Found_Line) SizeBytes() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Found_Line) SetSizeBytes(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Found_Line) FromByte() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Found_Line) SetFromByte(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s Found_Line) Match() bool {
+	return capnp.Struct(s).Bit(192)
+}
+
+func (s Found_Line) SetMatch(v bool) {
+	capnp.Struct(s).SetBit(192, v)
+}
+
+// Found_Line_List is a list of Found_Line.
+type Found_Line_List = capnp.StructList[Found_Line]
+
+// NewFound_Line creates a new list of Found_Line.
+func NewFound_Line_List(s *capnp.Segment, sz int32) (Found_Line_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 1}, sz)
+	return capnp.StructList[Found_Line](l), err
+}
+
 type Ref capnp.Struct
 
 type Ref_Which uint16
@@ -4733,6 +5200,196 @@ func (s Dir_explain_Results) NewReasons(n int32) (capnp.TextList, error) {
 	return l, err
 }
 
+type Dir_grep_Params capnp.Struct
+
+// Dir_grep_Params_TypeID is the unique identifier for the type Dir_grep_Params.
+const Dir_grep_Params_TypeID = 0xc9406340b904d36d
+
+func (s Dir_grep_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_grep_Params) DecodeFromPtr(p capnp.Ptr) Dir_grep_Params {
+	return Dir_grep_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_grep_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_grep_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_grep_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_grep_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_grep_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_grep_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_grep_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_grep_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_grep_Params) What() (Grep, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Grep(p.Struct()), err
+}
+
+func (s Dir_grep_Params) HasWhat() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_grep_Params) SetWhat(v Grep) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewWhat sets the what field to a newly
+// allocated Grep struct, preferring placement in s's segment.
+func (s Dir_grep_Params) NewWhat() (Grep, error) {
+	ss, err := NewGrep(capnp.Struct(s).Segment())
+	if err != nil {
+		return Grep{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Dir_grep_Params) After() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_grep_Params) HasAfter() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Dir_grep_Params) SetAfter(v []byte) error {
+	return capnp.Struct(s).SetData(2, v)
+}
+
+func (s Dir_grep_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Dir_grep_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+type Dir_grep_Results capnp.Struct
+
+// Dir_grep_Results_TypeID is the unique identifier for the type Dir_grep_Results.
+const Dir_grep_Results_TypeID = 0x957892233e2b3a35
+
+func (s Dir_grep_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_grep_Results) DecodeFromPtr(p capnp.Ptr) Dir_grep_Results {
+	return Dir_grep_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_grep_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_grep_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_grep_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_grep_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_grep_Results) Found() (Found_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Found_List(p.List()), err
+}
+
+func (s Dir_grep_Results) HasFound() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_grep_Results) SetFound(v Found_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewFound sets the found field to a newly
+// allocated Found_List, preferring placement in s's segment.
+func (s Dir_grep_Results) NewFound(n int32) (Found_List, error) {
+	l, err := NewFound_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Found_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_grep_Results) More() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_grep_Results) SetMore(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Dir_grep_Results) Cursor() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_grep_Results) HasCursor() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_grep_Results) SetCursor(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Dir_grep_Results) Missed() (Missed_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Missed_List(p.List()), err
+}
+
+func (s Dir_grep_Results) HasMissed() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Dir_grep_Results) SetMissed(v Missed_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewMissed sets the missed field to a newly
+// allocated Missed_List, preferring placement in s's segment.
+func (s Dir_grep_Results) NewMissed(n int32) (Missed_List, error) {
+	l, err := NewMissed_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Missed_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -7460,6 +8117,9 @@ var Dir_rights = vat.Method[Dir_rights_Params, Dir_rights_Results]{Interface: Di
 // Dir_explain describes Dir.explain to package vat.
 var Dir_explain = vat.Method[Dir_explain_Params, Dir_explain_Results]{Interface: Dir_TypeID, ID: 19, Name: "Dir.explain", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
 
+// Dir_grep describes Dir.grep to package vat.
+var Dir_grep = vat.Method[Dir_grep_Params, Dir_grep_Results]{Interface: Dir_TypeID, ID: 20, Name: "Dir.grep", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
+
 // Dir_createDir_Results_dir is the place of the field dir of Dir_createDir_Results in a pipelined path.
 const Dir_createDir_Results_dir vat.Field = 0
 
@@ -7474,6 +8134,15 @@ const Dir_glob_Params_after vat.Field = 1
 
 // Dir_glob_Results_cursor is the place of the field cursor of Dir_glob_Results, a Data.
 const Dir_glob_Results_cursor vat.Field = 1
+
+// Dir_grep_Params_what is the place of the field what of Dir_grep_Params in a pipelined path.
+const Dir_grep_Params_what vat.Field = 1
+
+// Dir_grep_Params_after is the place of the field after of Dir_grep_Params, a Data.
+const Dir_grep_Params_after vat.Field = 2
+
+// Dir_grep_Results_cursor is the place of the field cursor of Dir_grep_Results, a Data.
+const Dir_grep_Results_cursor vat.Field = 1
 
 // Dir_list_Params_after is the place of the field after of Dir_list_Params, a Data.
 const Dir_list_Params_after vat.Field = 0
@@ -7678,6 +8347,9 @@ const File_write_Params_data vat.Field = 0
 
 // File_write_Params_ifVersion is the place of the field ifVersion of File_write_Params in a pipelined path.
 const File_write_Params_ifVersion vat.Field = 1
+
+// Found_rawName is the place of the field rawName of Found, a Data.
+const Found_rawName vat.Field = 1
 
 // IfVersion_equals is the place of the field equals of IfVersion, a Data.
 const IfVersion_equals vat.Field = 0

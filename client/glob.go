@@ -146,14 +146,14 @@ func (d *Dir) globPage(ctx context.Context, pattern, after string, leave []Leave
 		if page.entries, err = entries(l); err != nil {
 			return err
 		}
-		page.missed, err = unlisted(r)
+		page.missed, err = missedIn(r.Missed())
 		return err
 	})
 	return page, err
 }
 
-func unlisted(r schema.Dir_glob_Results) ([]error, error) {
-	l, err := r.Missed()
+// missedIn reads what a search could not look at.
+func missedIn(l schema.Missed_List, err error) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ enum Right {
   read @0;       # contents and versions
   write @1;      # put, stage, create, change in place
   delete @2;     # remove
-  list @3;       # list, glob
+  list @3;       # list, glob, grep
   move @4;       # move, at both ends; with read at the source and write at the target
   archive @5;    # for later methods; so is watch
   watch @6;
@@ -86,6 +86,45 @@ struct Missed {
   name @0 :Text;             # the path from the Dir of the call; rawName as in Stat
   rawName @1 :Data;
   error @2 :Text;            # "code: what to do next", as in an exception's text
+}
+
+struct Grep {
+  # What grep looks for, and what it shows.
+  pattern @0 :Text;          # a regular expression in RE2's syntax, at most 1024 bytes; it matches within one line
+  ignoreCase @1 :Bool;
+  words @2 :Bool;            # only whole words: no letter, digit or _ right before or after the match
+  fixed @3 :Bool;            # the pattern is no expression, and stands for itself
+  show @4 :Show;
+  before @5 :UInt32;         # lines to show before each that matches, at most 100
+  behind @6 :UInt32;         # lines to show after it, at most 100
+  lineBytes @7 :UInt32;      # how much of a line to show (0: 500; at most 4096)
+  only @8 :List(Text);       # patterns as in glob: of these files alone. One without "/" is for names at any depth
+  except @9 :List(Text);     # patterns likewise: not these files, and nothing below these directories
+  ignoreFiles @10 :Bool;     # leave out what .gitignore and .ignore name, and .git
+  noHidden @11 :Bool;        # leave out names that begin with a dot
+
+  enum Show {
+    lines @0;
+    names @1;                # which files have a line that matches
+    counts @2;               # and how many
+  }
+}
+
+struct Found {
+  # A file in which something matches.
+  name @0 :Text;             # the path from the Dir of the call; rawName as in Stat
+  rawName @1 :Data;
+  lines @2 :List(Line);
+  count @3 :UInt64;          # lines that match, of those that this page is about
+  binary @4 :Bool;           # it holds a NUL, so its lines are neither shown nor counted
+
+  struct Line {
+    number @0 :UInt64;       # from 1
+    text @1 :Text;           # without its end; what is not UTF-8 is shown as U+FFFD
+    sizeBytes @2 :UInt64;    # of the whole line: text is less if that was cut
+    fromByte @3 :UInt64;     # where text begins in it
+    match @4 :Bool;          # false: a line before or after one that matches
+  }
 }
 
 struct Ref {
@@ -292,6 +331,14 @@ interface Dir {
   # Says whether something at path could be done now, without doing it: read, write (put a whole file), delete, list, metadata
   # or move, which needs to, a path below this Dir. asks: it would wait for an approval. reasons: what decides, as far as a
   # guest is told; the error of the call is the last of them. invalid: another right, or a move without to.
+
+  grep @20 (path :Text, what :Grep, after :Data, limit :UInt32) -> (found :List(Found), more :Bool, cursor :Data, missed :List(Missed));
+  # Searches the contents of the files at path and below; path is this Dir if it is empty, and may be a file. What path names
+  # counts, even if it is hidden or an ignore file names it. It needs the rights to read and to list. It returns one page, in tree
+  # order: at most `limit` lines that match, or files with names and counts (0: 1000; at most 10,000), and about 64 KiB. Each call
+  # searches a bounded part, so a page may be empty. While more is true, ask again with after = cursor. Links are not
+  # followed. What policy withholds, or asks about, is neither searched nor counted. missed as in glob, with files that could
+  # not be read. invalid: a bad pattern, or one that is too large.
 }
 
 interface File {

@@ -221,6 +221,56 @@ func (a *asker) globLeaving(d dirCap, pattern string, ignored, hidden bool) {
 	})
 }
 
+// grep asks for a page of 2, with everything else left to flags.
+func (a *asker) grep(d dirCap, path, pattern, after string, flags uint) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.grep %q below %q after %q flags %b", d.how, pattern, path, after, flags), schema.Dir_grep, func(p schema.Dir_grep_Params, _ *vat.Caps) error {
+		p.SetLimit(2)
+		w, err := p.NewWhat()
+		if err != nil {
+			return err
+		}
+		w.SetIgnoreCase(flags&1 != 0)
+		w.SetWords(flags&2 != 0)
+		w.SetIgnoreFiles(flags&4 != 0)
+		w.SetNoHidden(flags&8 != 0)
+		w.SetShow(schema.Grep_Show(flags >> 4))
+		w.SetBefore(1)
+		w.SetBehind(1)
+		return firstError(w.SetPattern(pattern), p.SetPath(path), p.SetAfter([]byte(after)))
+	}, func(r schema.Dir_grep_Results, _ *vat.Caps) (string, error) {
+		cursor, err := r.Cursor()
+		text := fmt.Sprintf("more %v cursor %q:", r.More(), cursor)
+		found, err := afterFirst(r.Found())(err)
+		if err != nil {
+			return "", err
+		}
+		for i := range found.Len() {
+			f := found.At(i)
+			name, err := wire.FoundName(f)
+			lines, err := afterFirst(f.Lines())(err)
+			if err != nil {
+				return "", err
+			}
+			text += fmt.Sprintf(" %q %d %v", name, f.Count(), f.Binary())
+			for i := range lines.Len() {
+				l := lines.At(i)
+				t, err := l.Text()
+				if err != nil {
+					return "", err
+				}
+				text += fmt.Sprintf(" %d%v%q", l.Number(), l.Match(), t)
+			}
+		}
+		return text, nil
+	})
+}
+
+// afterFirst returns v, unless there is an error before.
+func afterFirst[T any](v T, err error) func(before error) (T, error) {
+	return func(before error) (T, error) { return v, firstError(before, err) }
+}
+
 func (a *asker) put(d dirCap, path, data string, c condition, noFollow bool) {
 	a.Helper()
 	ask(a, d.Cap, fmt.Sprintf("%s.put %q (%d bytes) %v noFollow %v", d.how, path, len(data), c, noFollow), schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {

@@ -94,6 +94,17 @@ func look(a *asker) {
 	for _, after := range []string{"d", "d/e/h", "zzzz", "../x", "/", "\xff", "d//e"} {
 		a.glob(root, "**", after, 5)
 	}
+	for _, path := range []string{"", "d", "f", "ld", "out", "missing", "../x", "many", "d/e/h"} {
+		for flags := range uint(64) {
+			a.grep(root, path, "e|o", "", flags)
+		}
+		for _, pattern := range []string{"", "^", "$", "[", "(?i)THE", "a\nb", "é", strings.Repeat("x", 2000), "(a{1000}){1000}"} {
+			a.grep(root, path, pattern, "", 0)
+		}
+	}
+	for _, after := range []string{"d", "d/e/h", "zzzz", "../x", "f\x003\x000\x001", "f\x00", "f\x00-1\x000\x000", "\x00", "missing\x001\x001\x001"} {
+		a.grep(root, "", "e|o", after, 0)
+	}
 	for _, method := range []string{"", "list", "Glob", "missing", "help", "../x", "\xff", "nul\x00"} {
 		f := a.openFile(root, "f")
 		_, r := a.revocableDir(root)

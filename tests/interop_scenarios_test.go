@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 20\nhelp File 19\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 21\nhelp File 19\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
 listed 1200 5400 172
@@ -88,6 +88,16 @@ glob docs/** 5 docs docs/b.md docs/deep docs/deep/c.md docs/up
 glob {a,exec}.* 2 a.md exec.sh
 glob many/f*7 50 many/f0007 many/f0017 many/f0027 many/f0037 many/f0047
 glob none* 0 -`)},
+	{name: "grep", refused: "invalid notFound", want: exactly(`
+grep - more true
+docs/b.md
+1 of docs match
+grep - more false
+docs/deep/c.md
+1 deep match
+grep docs/deep/c.md more false
+docs/deep/c.md
+1 deep match`)},
 	{name: "nodes", want: exactly(`
 get file a.md 5 false
 get dir docs

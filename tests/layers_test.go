@@ -139,7 +139,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 // capLayer translates between the wire and vfs. It knows neither who holds what nor
 // where anything is stored.
 const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/wire capd/meter " +
-	"capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vat capd/capnp capd/help " + serialization
+	"capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/grep capd/vfs/ignore capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, without packages
 // that only read and write text.

@@ -66,6 +66,8 @@ func TestHeavy(t *testing.T) {
 	n = given()
 	heavy("glob", 1, glob("*"), "", n)
 	n = given()
+	heavy("grep", 1, vat.Do(ctx, d, schema.Dir_grep, nil, nil), "", n)
+	n = given()
 	heavy("a bad pattern", 1, glob("["), vfs.Invalid, n)
 	n = given()
 	heavy("a pattern that is too long", 1, glob(strings.Repeat("x", vfs.MaxPath+1)), vfs.Limit, n)

@@ -64,6 +64,12 @@ func Missed(m schema.Missed) (path string, why error, err error) {
 	return path, vfs.At(path, Decode(&vat.Exception{Reason: text})), err
 }
 
+// SetFoundName fills in the path of a file in which something matches.
+func SetFoundName(f schema.Found, path string) error { return setPath(path, f.SetName, f.SetRawName) }
+
+// FoundName returns the raw path of such a file.
+func FoundName(f schema.Found) (string, error) { return pathAt(f.Name, f.RawName) }
+
 // SetKind fills in the type in a stat.
 func SetKind(s schema.Stat, k vfs.Kind) { s.SetType(types[k]) }
 

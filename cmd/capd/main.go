@@ -83,6 +83,7 @@ type commands struct {
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
+	Grep      grepCommand      `cmd:"" group:"guest" help:"Search the contents of files."`
 	JSON      jsonCommand      `cmd:"" name:"json" group:"guest" help:"Read and change single values of a JSON file."`
 	Help      helpCommand      `cmd:"" group:"guest" help:"Show the help of the capability."`
 	Request   requestCommand   `cmd:"" group:"guest" help:"Ask for a capability with an invitation, wait, and print its locator."`

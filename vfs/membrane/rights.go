@@ -18,7 +18,7 @@ const (
 	Read     Rights = 1 << iota // content and versions
 	Write                       // create, put, change in place, links
 	Delete                      // remove
-	List                        // list and glob
+	List                        // list, glob, and grep with Read
 	Move                        // both ends of a move, with Read at the source and Write at the target
 	Archive                     // pack with Read, extract with Write
 	Watch                       // be told of changes

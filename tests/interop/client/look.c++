@@ -64,6 +64,36 @@ SCENARIO(glob) {
   refused(guest, "invalid", call(guest.dir.globRequest(), [](auto& g) { g.setPattern("[a"); }));
 }
 
+// grep searches below path, a page of one line at a time.
+static void grep(Guest& guest, kj::StringPtr path, kj::StringPtr pattern) {
+  kj::Array<kj::byte> cursor;
+  for (bool more = true; more;) {
+    auto p = guest(call(guest.dir.grepRequest(), [&](auto& g) {
+      g.setPath(path);
+      auto what = g.initWhat();
+      what.setPattern(pattern);
+      what.setWords(true);
+      what.initOnly(1).set(0, "*.md");
+      g.setAfter(cursor);
+      g.setLimit(1);
+    }));
+    say("grep", path.size() > 0 ? path : "-", "more", p.getMore());
+    for (auto f : p.getFound()) {
+      say(f.getName());
+      for (auto l : f.getLines()) say(l.getNumber(), l.getText(), l.getMatch() ? "match" : "around");
+    }
+    more = p.getMore();
+    cursor = kj::heapArray(p.getCursor());
+  }
+}
+
+SCENARIO(grep) {
+  grep(guest, "", "docs|deep");
+  grep(guest, "docs/deep/c.md", "deep");
+  refused(guest, "invalid", call(guest.dir.grepRequest(), [](auto& g) { g.initWhat().setPattern("(a"); }));
+  refused(guest, "notFound", call(guest.dir.grepRequest(), [](auto& g) { g.setPath("none"); }));
+}
+
 static kj::String describe(Node::Reader n) {
   auto stat = n.getStat();
   switch (n.which()) {
