@@ -77,6 +77,10 @@ var dirNeeds = []needing{
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
 			return d.Move(ctx, "f", d, "sub/f", vfs.If{}, vfs.If{})
 		}},
+	{"archive", client.Archive | client.List | client.Read | client.Metadata, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.Archive(ctx, "sub", "tar", new(strings.Builder))
+		return err
+	}},
 }
 
 var fileNeeds = []needing{

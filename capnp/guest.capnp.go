@@ -5390,6 +5390,153 @@ func (s Dir_grep_Results) NewMissed(n int32) (Missed_List, error) {
 	return l, err
 }
 
+type Dir_archive_Params capnp.Struct
+
+// Dir_archive_Params_TypeID is the unique identifier for the type Dir_archive_Params.
+const Dir_archive_Params_TypeID = 0xfebe821eb812587b
+
+func (s Dir_archive_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_archive_Params) DecodeFromPtr(p capnp.Ptr) Dir_archive_Params {
+	return Dir_archive_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_archive_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_archive_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_archive_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_archive_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_archive_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_archive_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_archive_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_archive_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_archive_Params) Format() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Dir_archive_Params) HasFormat() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_archive_Params) FormatBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Dir_archive_Params) SetFormat(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Dir_archive_Params) Sink() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(2)
+	return p.Interface()
+}
+
+func (s Dir_archive_Params) HasSink() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Dir_archive_Params) SetSink(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+type Dir_archive_Results capnp.Struct
+
+// Dir_archive_Results_TypeID is the unique identifier for the type Dir_archive_Results.
+const Dir_archive_Results_TypeID = 0xd7f643ccb9c62af6
+
+func (s Dir_archive_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_archive_Results) DecodeFromPtr(p capnp.Ptr) Dir_archive_Results {
+	return Dir_archive_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_archive_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_archive_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_archive_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_archive_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_archive_Results) Entries() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Dir_archive_Results) SetEntries(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Dir_archive_Results) Bytes() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Dir_archive_Results) SetBytes(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Dir_archive_Results) Missed() (Missed_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Missed_List(p.List()), err
+}
+
+func (s Dir_archive_Results) HasMissed() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_archive_Results) SetMissed(v Missed_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewMissed sets the missed field to a newly
+// allocated Missed_List, preferring placement in s's segment.
+func (s Dir_archive_Results) NewMissed(n int32) (Missed_List, error) {
+	l, err := NewMissed_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Missed_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -6971,11 +7118,11 @@ func (s File_readLines_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-func (s File_readLines_Params) From() uint64 {
+func (s File_readLines_Params) Start() uint64 {
 	return capnp.Struct(s).Uint64(0)
 }
 
-func (s File_readLines_Params) SetFrom(v uint64) {
+func (s File_readLines_Params) SetStart(v uint64) {
 	capnp.Struct(s).SetUint64(0, v)
 }
 
@@ -8119,6 +8266,12 @@ var Dir_explain = vat.Method[Dir_explain_Params, Dir_explain_Results]{Interface:
 
 // Dir_grep describes Dir.grep to package vat.
 var Dir_grep = vat.Method[Dir_grep_Params, Dir_grep_Results]{Interface: Dir_TypeID, ID: 20, Name: "Dir.grep", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
+
+// Dir_archive describes Dir.archive to package vat.
+var Dir_archive = vat.Method[Dir_archive_Params, Dir_archive_Results]{Interface: Dir_TypeID, ID: 21, Name: "Dir.archive", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
+// Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
+const Dir_archive_Params_sink vat.Field = 2
 
 // Dir_createDir_Results_dir is the place of the field dir of Dir_createDir_Results in a pipelined path.
 const Dir_createDir_Results_dir vat.Field = 0

@@ -18,7 +18,7 @@ func (f *File) ReadLines(ctx context.Context, q lines.Query) (w lines.Window, er
 		return w, vfs.Errorf(vfs.Invalid, "a line or a number of lines is negative")
 	}
 	err = do(ctx, &f.ref, schema.File_readLines, func(p schema.File_readLines_Params, _ *vat.Caps) error {
-		p.SetFrom(uint64(q.From))
+		p.SetStart(uint64(q.From))
 		p.SetCount(uint32(min(q.Count, lines.MaxCount)))
 		p.SetLast(q.Last)
 		return nil

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
@@ -24,18 +26,28 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	if off < 0 || length < 0 {
 		return 0, vfs.Errorf(vfs.Invalid, "an offset or a length is negative")
 	}
-	s := &sink{ctx: ctx, w: w, left: length}
+	left := length
 	if length == 0 {
-		s.left = math.MaxInt64
+		left = math.MaxInt64
 	}
-	err = wire.Do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
-		p.SetOffset(uint64(off))
-		p.SetLength(uint64(length))
-		return p.SetSink(caps.Put(vat.Serve(sinkTable, s)))
-	}, func(r schema.File_stream_Results, _ *vat.Caps) error {
-		n = int64(r.Bytes())
-		return nil
+	return receive(ctx, w, left, func(to func(*vat.Caps) capnp.Interface) (n uint64, err error) {
+		err = wire.Do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
+			p.SetOffset(uint64(off))
+			p.SetLength(uint64(length))
+			return p.SetSink(to(caps))
+		}, func(r schema.File_stream_Results, _ *vat.Caps) error {
+			n = r.Bytes()
+			return nil
+		})
+		return n, err
 	})
+}
+
+// receive writes to w what the host sends to a sink, at most `left` bytes, during a call. The call passes the sink that it gets from
+// to, and returns how many bytes the host says that it has sent.
+func receive(ctx context.Context, w io.Writer, left int64, call func(to func(*vat.Caps) capnp.Interface) (uint64, error)) (int64, error) {
+	s := &sink{ctx: ctx, w: w, left: left}
+	n, err := call(func(caps *vat.Caps) capnp.Interface { return caps.Put(vat.Serve(sinkTable, s)) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
@@ -43,12 +55,12 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 		return s.n, s.err
 	}
 	if s.left < 0 {
-		return s.n, vfs.Errorf(vfs.Corrupt, "the host streamed more than the %d bytes that it was asked for", length)
+		return s.n, vfs.Errorf(vfs.Corrupt, "the host streamed more than the %d bytes that it was asked for", left)
 	}
 	if err == nil && s.broken {
 		err = vfs.Errorf(vfs.Corrupt, "the host dropped a part of what it streamed")
 	}
-	if err == nil && (s.n != n || !s.done) {
+	if err == nil && (uint64(s.n) != n || !s.done) {
 		err = vfs.Errorf(vfs.Corrupt, "the host streamed %d bytes and said %d", s.n, n)
 	}
 	return s.n, err

@@ -40,8 +40,8 @@ enum Right {
   delete @2;     # remove
   list @3;       # list, glob, grep
   move @4;       # move, at both ends; with read at the source and write at the target
-  archive @5;    # for later methods; so is watch
-  watch @6;
+  archive @5;    # archive, with list, read and metadata
+  watch @6;      # for later methods
   metadata @7;   # sizes, times, the executable bit, where a link leads
 }
 
@@ -339,6 +339,13 @@ interface Dir {
   # searches a bounded part, so a page may be empty. While more is true, ask again with after = cursor. Links are not
   # followed. What policy withholds, or asks about, is neither searched nor counted. missed as in glob, with files that could
   # not be read. invalid: a bad pattern, or one that is too large.
+
+  archive @21 (path :Text, format :Text, sink :Sink) -> (entries :UInt64, bytes :UInt64, missed :List(Missed));
+  # Sends the directory at path, or this one if path is empty, to the caller's sink as an archive, with everything below it, then calls
+  # done: entries is how many files, directories and links it has, and bytes is how many the sink was sent. format is zip, tar, tar.gz or
+  # tar.zst. Chunks are as in File.stream. Links are kept as they are. It leaves out what policy withholds. missed has, in tree order, the
+  # first 1000 paths that could not be read and are left out. Needs the rights to archive, list, read and metadata. invalid: no
+  # such format, or the sink failed. limit: more than 1,000,000 entries. busy as File.stream. Errors as openDir.
 }
 
 interface File {
@@ -402,8 +409,8 @@ interface File {
   rights @16 () -> (rights :List(Right));
   # As Dir.rights.
 
-  readLines @17 (from :UInt64, count :UInt32, last :Bool) -> (data :Data, first :UInt64, count :UInt32, next :UInt64, more :Bool, clipped :List(ClippedLine), lines :UInt64, version :Data);
-  # Returns a window of the file's lines: `count` of them (0: 1000; at most 10,000) from line `from` on (0: 1), or if
+  readLines @17 (start :UInt64, count :UInt32, last :Bool) -> (data :Data, first :UInt64, count :UInt32, next :UInt64, more :Bool, clipped :List(ClippedLine), lines :UInt64, version :Data);
+  # Returns a window of the file's lines: `count` of them (0: 1000; at most 10,000) from line `start` on (0: 1), or if
   # `last`, the last `count`. data has the lines as they are in the file, with their endings, at most 256 KiB: it is UTF-8
   # if the file is. A line ends with LF. A line of more than 2000 bytes is clipped there, or up to 3 bytes before. first is the number of the first line
   # in data, count how many there are, and next the line after them. While more is true, ask again from next. lines is how

@@ -323,6 +323,17 @@ func (a *asker) move(d dirCap, path string, dst dirCap, newPath string, from, to
 	}, nil)
 }
 
+// archive asks for an archive, of which the size is compared.
+func (a *asker) archive(d dirCap, path, format string) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.archive %q as %q", d.how, path, format), schema.Dir_archive, func(p schema.Dir_archive_Params, caps *vat.Caps) error {
+		return firstError(p.SetPath(path), p.SetFormat(format), p.SetSink(caps.Put(vat.Serve(sinkTable, &sink{}))))
+	}, func(r schema.Dir_archive_Results, _ *vat.Caps) (string, error) {
+		l, err := r.Missed()
+		return fmt.Sprintf("%d entries, %d missed", r.Entries(), l.Len()), err
+	})
+}
+
 // moveOver is move with replace, in one Dir.
 func (a *asker) moveOver(d dirCap, path, newPath string, to condition) {
 	a.Helper()

@@ -41,7 +41,7 @@ func (a *asker) readBytes(f fileCap) {
 func (a *asker) readLines(f fileCap, from uint64, count uint32, last bool) {
 	a.Helper()
 	ask(a, f.Cap, fmt.Sprintf("%s.readLines %d from %d, last %v", f.how, count, from, last), schema.File_readLines, func(p schema.File_readLines_Params, _ *vat.Caps) error {
-		p.SetFrom(from)
+		p.SetStart(from)
 		p.SetCount(count)
 		p.SetLast(last)
 		return nil

@@ -22,6 +22,10 @@ func changeMoves(a *asker) {
 		a.createDir(root, path[:strings.LastIndexByte(path, '/')])
 		a.put(root, path, path, absentOnly, false)
 	}
+	for _, format := range []string{"zip", "tar.zst", "rar"} {
+		a.archive(root, "m", format)
+	}
+	a.archive(root, "m/a", "tar")
 	m := a.openDir(root, "m")
 	t := a.openDir(m, "t")
 	for _, mv := range []struct {

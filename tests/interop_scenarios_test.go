@@ -67,7 +67,8 @@ var scenarios = []scenario{
 		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 21\nhelp File 19\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 22\nhelp File 19\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
 listed 1200 5400 172

@@ -66,6 +66,9 @@ var layers = []layer{
 	{of: "capd/backend/cas/reapi", may: "capd/backend/internal/... capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
 	{of: "capd/backend/cas/...", may: "capd/hostfile capd/backend/internal/... capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
 
+	// Trees in archives. A guest's archive comes through its grant, so this is no store.
+	{of: "capd/archive", may: "capd/hostfile capd/vfs capd/vfs/copier github.com/klauspost/compress/...", host: true},
+
 	// A tree on the host for programs that do not know capd, and their sandbox.
 	{of: "capd/materialize", may: "capd/hostfile capd/vfs capd/vfs/membrane capd/vfs/search capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
 	{of: "capd/sandbox", may: "capd/hostfile capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
@@ -104,6 +107,7 @@ var layers = []layer{
 	{of: "capd/cap/console", may: "capd/operator capd/vfs/membrane capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/petitioner", may: capLayer + " capd/operator"},
 	{of: "capd/cap/session", may: capLayer + " capd/cap/petitioner capd/operator"},
+	{of: "capd/cap/dir", may: capLayer + " capd/archive capd/vfs/copier"},
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "golang.org/x/sys/unix capd/cap/virtualfs capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/petitioner capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
 

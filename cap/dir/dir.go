@@ -93,6 +93,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_narrow, (*server).narrow),
 		vat.Handle(schema.Dir_rights, (*server).rights),
 		vat.Handle(schema.Dir_explain, (*server).explain, vat.Heavy()),
+		// reads any number of files
+		vat.Handle(schema.Dir_archive, wire.Ordered(membrane.OpArchive, (*server).archive), vat.Heavy()),
 	)
 }
 
@@ -304,6 +306,31 @@ type onTarget struct{ schema.Dir_move_Params }
 func (p onTarget) IfVersion() (schema.IfVersion, error) { return p.IfTarget() }
 func (p onTarget) HasIfVersion() bool                   { return p.HasIfTarget() }
 
+// destination returns the Dir of this host that a call names as dst, or this one. An error is about newPath.
+func (s *server) destination(ctx context.Context, caps *vat.Caps, p interface {
+	HasDst() bool
+	Dst() capnp.Interface
+}, newPath string) (vfs.Dir, error) {
+	if !p.HasDst() {
+		return s.dir, nil
+	}
+	to := caps.Get(p.Dst())
+	if to == nil {
+		return nil, vfs.At(newPath, vfs.Errorf(vfs.Invalid, "dst is not a capability"))
+	}
+	if err := wire.Settle(ctx, to); err != nil {
+		return nil, err
+	}
+	if _, isFile := file.Of(to); isFile {
+		return nil, vfs.At(newPath, vfs.Errorf(vfs.NotDir, "dst is a File; name a Dir"))
+	}
+	d, ok := Of(to)
+	if !ok {
+		return nil, vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy"))
+	}
+	return d, nil
+}
+
 func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) (err error) {
 	path, from, err := s.target(c.Params().PathBytes, c.Params())
 	if err != nil {
@@ -317,23 +344,9 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 	if to.Over = c.Params().Replace(); to.Over {
 		onto = membrane.Over()
 	}
-	dst := s.dir
-	if c.Params().HasDst() {
-		to := c.Caps().Get(c.Params().Dst())
-		if to == nil {
-			return vfs.At(newPath, vfs.Errorf(vfs.Invalid, "dst is not a capability"))
-		}
-		if err := wire.Settle(c.Context(), to); err != nil {
-			return err
-		}
-		d, ok := Of(to)
-		if _, isFile := file.Of(to); isFile {
-			return vfs.At(newPath, vfs.Errorf(vfs.NotDir, "dst is a File; move into a Dir"))
-		}
-		if !ok {
-			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy"))
-		}
-		dst = d
+	dst, err := s.destination(c.Context(), c.Caps(), c.Params(), newPath)
+	if err != nil {
+		return err
 	}
 	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, onto, err) }()
 	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)

@@ -55,7 +55,7 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 			return err
 		}
 	}
-	if err := setMissed(r, f.missed); err != nil {
+	if err := setMissed(f.missed, r.NewMissed); err != nil {
 		return err
 	}
 	return s.setEntries(c.Context(), r.NewEntries, f.page, false)
@@ -101,9 +101,9 @@ func (f *findings) miss(path string, why error) {
 	f.bytes += len(path) + 128
 }
 
-func setMissed(r schema.Dir_glob_Results, all []missed) error {
+func setMissed(all []missed, list func(int32) (schema.Missed_List, error)) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return wire.SetAll(all, r.NewMissed, func(w schema.Missed, m missed) error { return wire.SetMissed(w, m.path, m.why) })
+	return wire.SetAll(all, list, func(w schema.Missed, m missed) error { return wire.SetMissed(w, m.path, m.why) })
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *server) readLines(c vat.Call[schema.File_readLines_Params, schema.File_readLines_Results]) error {
-	from, err := wire.Offset(c.Params().From())
+	from, err := wire.Offset(c.Params().Start())
 	if err != nil {
 		return s.at(vfs.Errorf(vfs.Invalid, "no file has so many lines"))
 	}

@@ -220,7 +220,7 @@ func TestExamplesHaveEveryField(t *testing.T) {
 	for field, set := range seen {
 		switch {
 		case set:
-		case field == "operator.Attenuation.Guards", field == "diff.Change.Content", field == "diff.Change.Old", field == "vfs.If.NoFile", field == "vfs.Info.Links": // of Go alone
+		case field == "operator.Attenuation.Guards", field == "diff.Change.Content", field == "diff.Change.Old", field == "vfs.If.NoFile", field == "vfs.If.Over", field == "vfs.Info.Links": // of Go alone
 		default:
 			t.Errorf("%s is zero in every example", field)
 		}

@@ -82,6 +82,7 @@ type commands struct {
 	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
+	Archive   archiveCommand   `cmd:"" group:"guest" help:"Write a directory as a zip or tar file."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
 	Grep      grepCommand      `cmd:"" group:"guest" help:"Search the contents of files."`
 	JSON      jsonCommand      `cmd:"" name:"json" group:"guest" help:"Read and change single values of a JSON file."`

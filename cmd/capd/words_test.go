@@ -19,10 +19,10 @@ import (
 )
 
 // speaks are the packages whose messages can reach the command line.
-var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "approval", "hook", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
+var speaks = []string{"archive", "vfs", "cap", "backend", "virtualfs", "operator", "authority", "approval", "hook", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox", "policy"}
 
 // ofTheCommandLine matches words that only the command line uses: its commands and its flags.
-var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour|watch|asks?|approvals)\b|[a-z] --[a-z]`)
+var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|archive|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour|watch|asks?|approvals)\b|[a-z] --[a-z]`)
 
 // ofGit are texts with commands and flags of git.
 var ofGit = regexp.MustCompile(`^diff --git |git refs migrate --`)
@@ -48,7 +48,7 @@ var neverShown = []string{
 	"this takes a Dir or a File of this connection; make the call over the connection that yours came from",
 	"this is a Dir where a File belongs; pass it as ref.dir",
 	"this is a File where a Dir belongs; pass it as ref.file",
-	"dst is a File; move into a Dir",
+	"dst is a File; name a Dir",
 	"dst is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy",
 }
 

@@ -112,28 +112,37 @@ func put(ctx context.Context, to Spot, f *File, n *node) error {
 		return n.made(errAltered)
 	}
 	n.version = f.Version
-	return n.made(install(ctx, to, f))
+	got, err := install(ctx, to, f)
+	if n.version.IsZero() { // the source is Fixed
+		n.version = got
+	}
+	return n.made(err)
 }
 
 // install puts f at to, and answers errAltered unless its content has its version. A
 // store without executable bits takes files that have none.
-func install(ctx context.Context, to Spot, f *File) error {
-	r := verify(f)
+func install(ctx context.Context, to Spot, f *File) (vfs.Version, error) {
+	r := f.whole()
 	got, err := vfs.Install(ctx, to.Dir, to.Name, r, f.Info.Exec, to.If)
 	if vfs.CodeOf(err) == vfs.Unsupported && !f.Info.Exec {
-		r = verify(f)
+		r = f.whole()
 		got, err = to.Dir.Replace(ctx, to.Name, r, to.If)
 	}
+	v, verified := r.(*vfs.Verified)
 	switch code := vfs.CodeOf(err); {
-	case r.Differs || err == nil && got != f.Version:
-		return errAltered
+	case verified && (v.Differs || err == nil && got != f.Version):
+		return got, errAltered
 	case to.If.Absent && (code == vfs.Conflict || code == vfs.IsDir || code == vfs.NotRegular):
-		return vfs.Exists
+		return got, vfs.Exists
 	}
-	return err
+	return got, err
 }
 
-// verify returns a reader of f that ends in errAltered unless the content has f's version.
-func verify(f *File) *vfs.Verified {
-	return vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
+// whole returns a reader of f. It ends in errAltered unless the content has f's version, if that is known.
+func (f *File) whole() io.Reader {
+	r := io.NewSectionReader(f, 0, f.Size())
+	if f.Version.IsZero() {
+		return r
+	}
+	return vfs.NewVerified(r, f.Version, errAltered)
 }

@@ -20,7 +20,8 @@ const (
 	OpRead // also of a content held open, and of a version
 	OpTarget
 	OpSync
-	OpCreate // the first that changes something
+	OpArchive // of a directory, which is also listed and read
+	OpCreate  // the first that changes something
 	OpMkdir
 	OpReplace
 	OpRemove
@@ -31,7 +32,7 @@ const (
 	OpSymlink
 )
 
-var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync",
+var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync", "archive",
 	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink"}
 
 func (k OpKind) String() string { return opNames[k] }

@@ -11,6 +11,7 @@ var needs = [...]struct{ at, target mode }{
 	OpRead:     {at: noRead},
 	OpTarget:   {at: blind},
 	OpSync:     {}, // see fileView.Sync
+	OpArchive:  {at: noArchive | noList | noRead | noMetadata},
 	OpCreate:   {at: noWrite},
 	OpMkdir:    {at: noWrite},
 	OpReplace:  {at: noWrite},

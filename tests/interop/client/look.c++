@@ -132,7 +132,7 @@ SCENARIO(read) {
   say("text", text.getText(), hex(text.getVersion()));
   refused(guest, "invalid", call(openFile(guest.dir, "latin1").readTextRequest()));
 
-  auto lines = guest(call(openFile(guest.dir, "latin1").readLinesRequest(), [](auto& p) { p.setFrom(1); }));
+  auto lines = guest(call(openFile(guest.dir, "latin1").readLinesRequest(), [](auto& p) { p.setStart(1); }));
   say("lines", lines.getData().size(), lines.getFirst(), lines.getCount(), lines.getNext(), lines.getMore(), lines.getLines(), hex(lines.getVersion()));
 
   auto big = openFile(guest.dir, "big");

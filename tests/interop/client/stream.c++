@@ -84,6 +84,21 @@ SCENARIO(download) {
   say("alive", readText(guest, openFile(guest.dir, "a.md")));
 }
 
+SCENARIO(archive) {
+  auto came = std::make_shared<Came>();
+  auto made = guest(call(guest.dir.archiveRequest(), [&](auto& p) {
+    p.setPath("docs");
+    p.setFormat("tar.gz");
+    p.setSink(kj::heap<Collector>(came));
+  }));
+  KJ_ASSERT(came->done && made.getBytes() == came->digest.size);
+  say("archived", made.getEntries(), made.getMissed().size());
+  refused(guest, "invalid", call(guest.dir.archiveRequest(), [&](auto& p) {
+    p.setFormat("rar");
+    p.setSink(kj::heap<Collector>(came));
+  }));
+}
+
 // Upload writes size bytes of noise within the library's own window, and adds them to of.
 static void upload(Guest& guest, Writer::Client writer, uint64_t size, Digest& of) {
   Noise noise;

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"capd/client"
+	"capd/vfs"
+)
+
+type archiveCommand struct {
+	Path   string `arg:"" optional:"" help:"A directory (default: the capability itself)."`
+	Output string `short:"o" placeholder:"FILE" type:"path" help:"Write the archive to this file of the host's, instead of standard output. The end of its name says the format."`
+	Format string `placeholder:"F" help:"zip, tar, tar.gz or tar.zst (default: tar.gz, or what --output says)."`
+	capFlag
+}
+
+func (archiveCommand) Help() string {
+	return `What cannot be read is left out and named, and the exit code is 1. What policy withholds is left out. Links
+are kept as they are.
+
+Examples:
+  capd archive project -o project.zip
+  capd archive project/docs | tar -tz
+  capd archive project --format tar.zst | ssh backup 'cat >project.tar.zst'`
+}
+
+func (c *archiveCommand) Run(e *env) error {
+	d, err := c.dir(e)
+	if err != nil {
+		return err
+	}
+	if c.Output == "" && isTerminal(e.stdout) {
+		return vfs.Errorf(vfs.Invalid, "an archive is not for a terminal; name a file with --output, or redirect the output")
+	}
+	var a client.Archived
+	err = c.write(e, func(w io.Writer) (err error) {
+		p := newProgress(e, w, "written")
+		defer p.end()
+		a, err = d.Archive(e, trimPath(c.Path), c.format(), p)
+		return err
+	})
+	if err == nil && len(a.Missed) > 0 {
+		err = below(trimPath(c.Path), &client.Unlisted{Errors: a.Missed})
+	}
+	return err
+}
+
+// format returns the format that is asked for. The host says which there are.
+func (c *archiveCommand) format() string {
+	if c.Format != "" {
+		return c.Format
+	}
+	_, ext, _ := strings.Cut(filepath.Base(c.Output), ".")
+	for _, known := range []string{"zip", "tar", "tar.gz", "tgz", "tar.zst", "tzst"} {
+		if ext == known || strings.HasSuffix(ext, "."+known) {
+			return known
+		}
+	}
+	return "tar.gz"
+}
+
+// write has do write to where the archive goes. A file appears when it is whole.
+func (c *archiveCommand) write(e *env, do func(io.Writer) error) error {
+	if c.Output == "" {
+		return do(e.stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(c.Output), ".capd-archive-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err = errors.Join(do(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), c.Output)
+}
