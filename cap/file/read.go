@@ -57,7 +57,7 @@ func (s *server) whole(ctx context.Context, weigh func(int64) error, room func(s
 	}
 	defer c.Close()
 	if c.Size() > wire.MaxWhole {
-		return vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; ask for a window of it with readLines(from: 1, count: %d) or read(offset: 0, length: %d), or use stream",
+		return vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; ask for a window of it with readLines(start: 1, count: %d) or read(offset: 0, length: %d), or use stream",
 			c.Size(), wire.MaxWhole, lines.DefaultCount, wire.MaxChunk)
 	}
 	b, err := room(int(c.Size()))
