@@ -881,22 +881,22 @@ func (s Grep) NewOnly(n int32) (capnp.TextList, error) {
 	return l, err
 }
 
-func (s Grep) Except() (capnp.TextList, error) {
+func (s Grep) Exclude() (capnp.TextList, error) {
 	p, err := capnp.Struct(s).Ptr(2)
 	return capnp.TextList(p.List()), err
 }
 
-func (s Grep) HasExcept() bool {
+func (s Grep) HasExclude() bool {
 	return capnp.Struct(s).HasPtr(2)
 }
 
-func (s Grep) SetExcept(v capnp.TextList) error {
+func (s Grep) SetExclude(v capnp.TextList) error {
 	return capnp.Struct(s).SetPtr(2, v.ToPtr())
 }
 
-// NewExcept sets the except field to a newly
+// NewExclude sets the exclude field to a newly
 // allocated capnp.TextList, preferring placement in s's segment.
-func (s Grep) NewExcept(n int32) (capnp.TextList, error) {
+func (s Grep) NewExclude(n int32) (capnp.TextList, error) {
 	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
 	if err != nil {
 		return capnp.TextList{}, err

@@ -147,7 +147,7 @@ func (g Grep) set(w schema.Grep) error {
 	w.SetLineBytes(number(g.LineBytes))
 	w.SetIgnoreFiles(g.IgnoreFiles)
 	w.SetNoHidden(g.NoHidden)
-	return cmp.Or(w.SetPattern(g.Pattern), wire.SetTexts(g.Only, w.NewOnly), wire.SetTexts(g.Except, w.NewExcept))
+	return cmp.Or(w.SetPattern(g.Pattern), wire.SetTexts(g.Only, w.NewOnly), wire.SetTexts(g.Except, w.NewExclude))
 }
 
 // found reads a page.

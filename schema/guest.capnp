@@ -99,7 +99,7 @@ struct Grep {
   behind @6 :UInt32;         # lines to show after it, at most 100
   lineBytes @7 :UInt32;      # how much of a line to show (0: 500; at most 4096)
   only @8 :List(Text);       # patterns as in glob: of these files alone. One without "/" is for names at any depth
-  except @9 :List(Text);     # patterns likewise: not these files, and nothing below these directories
+  exclude @9 :List(Text);    # patterns likewise: not these files, and nothing below these directories
   ignoreFiles @10 :Bool;     # leave out what .gitignore and .ignore name, and .git
   noHidden @11 :Bool;        # leave out names that begin with a dot
 

@@ -38,7 +38,11 @@ func (s *server) archive(c vat.Call[schema.Dir_archive_Params, schema.Dir_archiv
 	}
 	d := s.dir
 	if path != "" {
-		if d, err = vfs.WalkDir(c.Context(), s.dir, path); err != nil {
+		n, err := vfs.Walk(c.Context(), s.dir, path)
+		if err != nil {
+			return vfs.At(path, err)
+		}
+		if d, err = vfs.AsDir(n); err != nil {
 			return vfs.At(path, err)
 		}
 		defer d.Close()

@@ -17,8 +17,8 @@ import (
 
 // Bounds of one page of a grep.
 const (
-	maxGrepBytes = 64 << 10  // of what is found
-	maxGrepRead  = 256 << 20 // bytes that are read
+	maxGrepBytes = 64 << 10 // of what is found
+	maxGrepRead  = 64 << 20 // bytes that are read
 )
 
 func (s *server) grep(c vat.Call[schema.Dir_grep_Params, schema.Dir_grep_Results]) error {
@@ -95,7 +95,7 @@ func grepOf(p schema.Dir_grep_Params) (g grep.Search, what schema.Grep, err erro
 	if g.Only, err = globs(wire.Texts(what.Only())); err != nil {
 		return g, what, err
 	}
-	g.Except, err = globs(wire.Texts(what.Except()))
+	g.Except, err = globs(wire.Texts(what.Exclude()))
 	return g, what, err
 }
 

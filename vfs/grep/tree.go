@@ -39,7 +39,7 @@ type Search struct {
 }
 
 // maxEntries is how many entries one search with bounds looks at.
-const maxEntries = 50_000
+const maxEntries = 10_000
 
 // In searches the tree below d. It follows no links. more says that it stopped before the
 // end, and next is where it goes on. It uses two goroutines besides the caller's; none is left

@@ -39,6 +39,9 @@ var operations = []operation{
 	{"walk", membrane.OpLookup, 0, 0, func(ctx context.Context, h narrowed) error { return look(ctx, h.Dir, "a/b/f") }},
 	{"walk by a link", membrane.OpLookup, 0, 0, func(ctx context.Context, h narrowed) error { return look(ctx, h.Dir, "l") }},
 	{"list", membrane.OpList, membrane.List, 0, func(ctx context.Context, h narrowed) error { _, err := check.Names(ctx, h.Dir); return err }},
+	{"archive", membrane.OpArchive, membrane.Archive | membrane.List | membrane.Read | membrane.Metadata, 0, func(_ context.Context, h narrowed) error {
+		return membrane.May(h.Dir, membrane.To(membrane.OpArchive)) // each name is listed and read besides
+	}},
 	{"any", membrane.OpList, membrane.List, 0, func(ctx context.Context, h narrowed) error {
 		_, err := vfs.Any(ctx, h.Dir, func(vfs.Entry) bool { return true })
 		return err
