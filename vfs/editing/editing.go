@@ -10,10 +10,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"hash/maphash"
 	"io"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"capd/meter"
@@ -212,55 +210,4 @@ func header(path string) []byte {
 	}
 	path = vfs.Printable(path)
 	return []byte("--- a/" + path + "\n+++ b/" + path + "\n")
-}
-
-// turns are what edits wait for, by the place of their file in the tree of the host. Two files
-// may have the same turn, which costs time alone.
-var (
-	turns [256]chan struct{}
-	seed  = maphash.MakeSeed()
-)
-
-func init() {
-	for i := range turns {
-		turns[i] = make(chan struct{}, 1)
-	}
-}
-
-var errTurn = vfs.Errorf(vfs.Busy, "other edits of this file do not end; try again later")
-
-// turnOf waits for f's turn, until ctx ends. Meanwhile the call gives its own turn away. end may
-// be called more than once.
-func turnOf(ctx context.Context, f vfs.File) (end func(), err error) {
-	path := ""
-	if at, ok := membrane.PlaceOf(f); ok {
-		path = at.Path
-	}
-	turn := turns[maphash.String(seed, path)%uint64(len(turns))]
-	end = sync.OnceFunc(func() { <-turn })
-	select {
-	case turn <- struct{}{}:
-		return end, nil
-	default:
-	}
-	got := false
-	t := time.NewTimer(patience)
-	defer t.Stop()
-	err = errTurn
-	late := meter.Wait(ctx, func() {
-		select {
-		case turn <- struct{}{}:
-			got, err = true, nil
-		case <-t.C:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	})
-	if late != nil && err == nil || late != nil && !got {
-		err = late
-	}
-	if err != nil && got {
-		end()
-	}
-	return end, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"unicode/utf8"
 
 	"capd/meter"
@@ -14,11 +15,19 @@ import (
 const window = 256 << 10
 
 // stream searches a content that does not fit into buf, from f.at on, up to the size that it
-// had when it was opened. It ends early when more than most bytes were read; 0 is no bound.
+// had when it was opened. It ends early when more than most bytes were read; 0 is no bound. Names
+// and counts cannot be continued, nor can a line: of them it reads at least maxWhole bytes, and
+// then answers tooLarge.
 func (f *fileSearch) stream(ctx context.Context, c vfs.Content, buf []byte, most int64) (read int64, err error) {
 	r := &windows{ctx: ctx, c: c, buf: buf, at: f.at.offset, size: c.Size()}
 	f.at.offset = min(f.at.offset, r.size)
+	if r.most = max(most, maxWhole); most == 0 {
+		r.most = math.MaxInt64
+	}
 	for !f.done {
+		if r.read > r.most {
+			return r.read, vfs.Errorf(vfs.TooLarge, "only its first %d bytes were searched", r.read)
+		}
 		if most > 0 && f.show.Output == Lines && r.read > most {
 			f.stopped, f.done = true, true
 			break
@@ -47,6 +56,9 @@ func (f *fileSearch) stream(ctx context.Context, c vfs.Content, buf []byte, most
 	return r.read, nil
 }
 
+// maxWhole is how many bytes a search with bounds reads of what cannot be continued.
+const maxWhole = 128 << 20
+
 // windows reads a content in windows.
 type windows struct {
 	ctx  context.Context
@@ -56,6 +68,7 @@ type windows struct {
 	at   int64
 	size int64
 	read int64
+	most int64 // that may be read
 }
 
 // next fills the window. last says that the content ends with it.
@@ -104,7 +117,15 @@ func (f *fileSearch) long(r *windows) error {
 				shown.From += begun
 			}
 		}
+		if hit && (f.Binary || f.show.Output == Names) {
+			f.Count++
+			f.done = true
+			return nil
+		}
 		begun += int64(to)
+		if r.read > r.most {
+			return vfs.Errorf(vfs.TooLarge, "line %d is longer than %d bytes; the file is not searched from there on", f.at.number+1, begun)
+		}
 		if ended {
 			r.used(min(to+1, len(b)))
 			break
@@ -120,9 +141,7 @@ func (f *fileSearch) long(r *windows) error {
 		return nil
 	}
 	f.Count++
-	if f.Binary || f.show.Output == Names {
-		f.done = true
-	} else if f.show.Output == Lines {
+	if f.show.Output == Lines {
 		f.at.due = f.show.After
 		shown.Size, shown.end = begun, f.at
 		f.room.matches--

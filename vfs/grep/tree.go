@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"strings"
-	"sync"
 
 	"capd/meter"
 	"capd/vfs"
@@ -38,27 +37,20 @@ type Search struct {
 	Missed func(path string, err error)
 }
 
-// maxEntries is how many entries one search with bounds looks at.
-const maxEntries = 10_000
+// maxEntries is how many entries one search with bounds looks at. A directory with files counts
+// as one more for each name of its path, since all of them are looked up.
+const maxEntries = 20_000
 
 // In searches the tree below d. It follows no links. more says that it stopped before the
-// end, and next is where it goes on. It uses two goroutines besides the caller's; none is left
-// when it returns.
+// end, and next is where it goes on. It searches in the caller's goroutine: a guest's call has
+// one turn, see package meter.
 func (s Search) In(ctx context.Context, d vfs.Dir) (next Cursor, more bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	w := &walk{Search: s, ctx: ctx, d: d, jobs: make(chan *job), left: newBudget(s)}
-	defer func() {
-		cancel()
-		close(w.jobs)
-		w.running.Wait()
-	}()
+	w := &walk{Search: s, ctx: ctx, d: d, left: newBudget(s)}
 	w.room = room{w.left.matches, w.left.bytes}
 	if w.Missed == nil {
 		w.Missed = func(string, error) {}
 	}
-	for range workers {
-		w.running.Go(w.work)
-	}
+	w.worker = worker{searcher: newSearcher(s.Pattern), show: s.Show, room: w.room, most: s.Work, ctx: vfs.Unasked(ctx), d: d, buf: make([]byte, window)}
 	if err := w.all(); err != nil {
 		return Cursor{}, false, err
 	}
@@ -73,7 +65,12 @@ func (s Search) InFile(ctx context.Context, file vfs.File, path string) (next Cu
 	}
 	w := &walk{Search: s, ctx: ctx, left: newBudget(s)}
 	f := &fileSearch{searcher: newSearcher(s.Pattern), show: s.Show, room: room{w.left.matches, w.left.bytes}, File: File{Path: path, at: s.From.place}}
-	if _, err := f.open(ctx, file, make([]byte, window), s.Work); err != nil {
+	_, err = f.open(ctx, file, make([]byte, window), s.Work)
+	if vfs.CodeOf(err) == vfs.TooLarge && s.Missed != nil { // what it has found counts
+		s.Missed(path, err)
+		err = nil
+	}
+	if err != nil {
 		return Cursor{}, false, err
 	}
 	if f.some() {
@@ -82,12 +79,10 @@ func (s Search) InFile(ctx context.Context, file vfs.File, path string) (next Cu
 	return w.next, w.over, ctx.Err()
 }
 
-// Bounds of the work that is ahead of what was found.
+// Bounds of a job.
 const (
-	workers  = 2
-	jobFiles = 32 // files of a job
-	jobDirs  = 16 // directories of a job
-	ahead    = 8  // jobs
+	jobFiles = 32
+	jobDirs  = 16
 )
 
 // budget is what is left of the bounds of a search.
@@ -115,10 +110,9 @@ func newBudget(s Search) budget {
 // walk is a search under way.
 type walk struct {
 	Search
-	ctx     context.Context
-	d       vfs.Dir
-	jobs    chan *job
-	running sync.WaitGroup
+	ctx    context.Context
+	d      vfs.Dir
+	worker worker
 
 	room  room // of one file
 	left  budget
@@ -126,18 +120,16 @@ type walk struct {
 	over  bool   // a bound was reached
 	fatal error
 
-	filling *job   // not given to the workers yet
-	queue   []*job // given to them, in tree order
+	filling *job   // not searched yet
 	out     string // the directory that is left out, with a "/"; "" for none
 	rules   []ruled
 }
 
-// job is some files that a worker searches, in tree order.
+// job is some files that are searched together, in tree order.
 type job struct {
 	runs  []run
 	files int
 	last  string // the path up to which the tree is searched when the job is done
-	done  chan struct{}
 
 	found  []File
 	missed []missed
@@ -180,10 +172,7 @@ func (w *walk) all() error {
 		err = w.fatal
 	}
 	if err == nil && !w.over {
-		w.submit()
-		for len(w.queue) > 0 && !w.over && w.fatal == nil {
-			w.take()
-		}
+		w.search()
 		err = w.fatal
 	}
 	return err
@@ -198,7 +187,8 @@ func (w *walk) miss(path string, err error) {
 // visit is called for every entry of the tree.
 func (w *walk) visit(path string, kind vfs.Kind, hit bool, work int) bool {
 	if w.left.entries -= work; w.left.entries < 0 {
-		w.over = w.drain()
+		w.search()
+		w.over = true
 		return false
 	}
 	w.filling.last = path
@@ -218,24 +208,14 @@ func (w *walk) visit(path string, kind vfs.Kind, hit bool, work int) bool {
 		return true
 	}
 	dir, name := parent(path)
-	w.filling.add(dir, name, place{})
+	if w.filling.add(dir, name, place{}) {
+		w.left.entries -= strings.Count(dir, "/") + 1
+	}
 	if w.filling.files < jobFiles && len(w.filling.runs) <= jobDirs {
 		return true
 	}
-	w.submit()
-	for len(w.queue) >= ahead && !w.over && w.fatal == nil {
-		w.take()
-	}
+	w.search()
 	return !w.over && w.fatal == nil && meter.Yield(w.ctx) == nil
-}
-
-// drain passes on all that was begun. It reports true.
-func (w *walk) drain() bool {
-	w.submit()
-	for len(w.queue) > 0 && !w.over && w.fatal == nil {
-		w.take()
-	}
-	return true
 }
 
 func matches(all []*search.Pattern, path string) bool {
@@ -255,49 +235,29 @@ func parent(path string) (dir, name string) {
 	return "", path
 }
 
-func (j *job) add(dir, name string, from place) {
+// add adds a file. It reports whether that begins a run.
+func (j *job) add(dir, name string, from place) bool {
 	j.files++
 	if n := len(j.runs); n > 0 && j.runs[n-1].dir == dir {
 		j.runs[n-1].names = append(j.runs[n-1].names, name)
-		return
+		return false
 	}
 	j.runs = append(j.runs, run{dir, []string{name}, from})
+	return true
 }
 
-// submit gives the workers the job that was filled.
-func (w *walk) submit() {
+// search searches the job that was filled, and passes on what it has found.
+func (w *walk) search() {
 	j := w.filling
 	w.filling = &job{}
-	if j.last == "" && len(j.missed) == 0 {
-		return
-	}
-	j.done = make(chan struct{})
-	w.queue = append(w.queue, j)
-	if j.files == 0 {
-		close(j.done)
-		return
-	}
-	select {
-	case w.jobs <- j:
-	case <-w.ctx.Done():
-		w.fatal = w.ctx.Err()
+	w.worker.work(j)
+	if w.fatal = j.err; w.fatal == nil {
+		w.take(j)
 	}
 }
 
-// take passes on what the first job has found.
-func (w *walk) take() {
-	j := w.queue[0]
-	w.queue = w.queue[1:]
-	select {
-	case <-j.done:
-	case <-w.ctx.Done():
-		w.fatal = w.ctx.Err()
-		return
-	}
-	if j.err != nil {
-		w.fatal = j.err
-		return
-	}
+// take passes on what a job has found.
+func (w *walk) take(j *job) {
 	for _, f := range j.found {
 		if w.pass(f); w.over {
 			return

@@ -29,24 +29,14 @@ type worker struct {
 	buf  []byte
 }
 
-func (w *walk) work() {
-	k := worker{
-		show: w.Show, room: w.room, most: w.Work,
-		ctx: vfs.Unasked(w.ctx), d: w.d, // searcher and buf are made for the first job
-	}
-	for j := range w.jobs {
-		if k.searcher == nil {
-			k.searcher, k.buf = newSearcher(w.Pattern), make([]byte, window)
+func (k *worker) work(j *job) {
+	steps := k.dfa.steps
+	for i := range j.runs {
+		if j.err = k.run(j, &j.runs[i]); j.err != nil || j.cut {
+			break
 		}
-		steps := k.dfa.steps
-		for i := range j.runs {
-			if j.err = k.run(j, &j.runs[i]); j.err != nil || j.cut {
-				break
-			}
-		}
-		j.read += (k.dfa.steps - steps) * stepBytes
-		close(j.done)
 	}
+	j.read += (k.dfa.steps - steps) * stepBytes
 }
 
 // run searches the files of one directory.
