@@ -48,10 +48,8 @@ func (s *server) grep(c vat.Call[schema.Dir_grep_Params, schema.Dir_grep_Results
 			return err
 		}
 	}
-	if len(page.missed) > 0 {
-		if err := wire.SetAll(page.missed, r.NewMissed, func(w schema.Missed, m missed) error { return wire.SetMissed(w, m.path, m.why) }); err != nil {
-			return err
-		}
+	if err := setMissed(page.missed, r.NewMissed); err != nil {
+		return err
 	}
 	return wire.SetAll(page.found, r.NewFound, setFound)
 }

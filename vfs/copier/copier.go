@@ -38,10 +38,6 @@ type Options struct {
 	// Exclude reports whether the entry at path is left out, with everything below it.
 	Exclude func(path string) bool
 
-	// Fixed says that nothing can change in the source, so that [Duplicate] reads each file once. It is for a source that the
-	// caller made.
-	Fixed bool
-
 	// Link decides about a link before it is copied. Its error is one of [Unread].
 	Link func(ctx context.Context, path, target string) error
 

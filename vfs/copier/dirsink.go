@@ -112,37 +112,28 @@ func put(ctx context.Context, to Spot, f *File, n *node) error {
 		return n.made(errAltered)
 	}
 	n.version = f.Version
-	got, err := install(ctx, to, f)
-	if n.version.IsZero() { // the source is Fixed
-		n.version = got
-	}
-	return n.made(err)
+	return n.made(install(ctx, to, f))
 }
 
 // install puts f at to, and answers errAltered unless its content has its version. A
 // store without executable bits takes files that have none.
-func install(ctx context.Context, to Spot, f *File) (vfs.Version, error) {
-	r := f.whole()
+func install(ctx context.Context, to Spot, f *File) error {
+	r := verify(f)
 	got, err := vfs.Install(ctx, to.Dir, to.Name, r, f.Info.Exec, to.If)
 	if vfs.CodeOf(err) == vfs.Unsupported && !f.Info.Exec {
-		r = f.whole()
+		r = verify(f)
 		got, err = to.Dir.Replace(ctx, to.Name, r, to.If)
 	}
-	v, verified := r.(*vfs.Verified)
 	switch code := vfs.CodeOf(err); {
-	case verified && (v.Differs || err == nil && got != f.Version):
-		return got, errAltered
+	case r.Differs || err == nil && got != f.Version:
+		return errAltered
 	case to.If.Absent && (code == vfs.Conflict || code == vfs.IsDir || code == vfs.NotRegular):
-		return got, vfs.Exists
+		return vfs.Exists
 	}
-	return got, err
+	return err
 }
 
-// whole returns a reader of f. It ends in errAltered unless the content has f's version, if that is known.
-func (f *File) whole() io.Reader {
-	r := io.NewSectionReader(f, 0, f.Size())
-	if f.Version.IsZero() {
-		return r
-	}
-	return vfs.NewVerified(r, f.Version, errAltered)
+// verify returns a reader of f that ends in errAltered unless the content has f's version.
+func verify(f *File) *vfs.Verified {
+	return vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
 }

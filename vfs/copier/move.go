@@ -71,7 +71,7 @@ type transfer struct {
 
 // begin makes a transfer, and then calls end.
 func begin(ctx context.Context, from, to Spot, o Options, end func(context.Context, *transfer) error) (err error) {
-	o.Skip, o.Exclude, o.verify = nil, nil, !o.Fixed
+	o.Skip, o.Exclude, o.verify = nil, nil, true
 	t := &transfer{from: from, to: to, o: o}
 	defer t.close()
 	if err := t.check(ctx); err != nil {
@@ -148,7 +148,7 @@ func (t *transfer) copy(ctx context.Context, sync func() error) error {
 	if err == nil {
 		err = copyOne(ctx, t.from, spotSink{t}, t.o)
 	}
-	if err == nil && !t.o.Fixed {
+	if err == nil {
 		err = t.top.same(ctx, t.from.Dir, t.from.Name)
 	}
 	if synced := sync(); err == nil {
