@@ -306,7 +306,6 @@ func (a *assault) neverRead(conns, calls int, kept bool) {
 // refused with limit.
 func (p *peer) hold(n uint32, ask func(q uint32) call) (limits int) {
 	p.Helper()
-	p.read = true
 	const some = 1000
 	for q := uint32(0); q < n; q += some {
 		for i := range uint32(some) {

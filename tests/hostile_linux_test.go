@@ -288,7 +288,7 @@ func (s *suite) row(t *testing.T, r *hostileRow) {
 
 // settle waits for the host to have let go of the attackers' descriptors.
 func (s *suite) settle(held int) bool {
-	return waitFor(5*time.Second, func() bool { return s.held() <= held+slackFiles })
+	return waitFor(patience, func() bool { return s.held() <= held+slackFiles })
 }
 
 // held counts the host's descriptors, but for those of the tree that it serves: it
@@ -365,7 +365,7 @@ func (s *suite) compare(t *testing.T, rows []hostileRow) bool {
 func (s *suite) leaks(t *testing.T) []string {
 	var left []string
 	var now footprint
-	waitFor(30*time.Second, func() bool { // with the time for which directories are kept open
+	waitFor(2*patience, func() bool { // with the time for which directories are kept open
 		now, left = s.footprint(t), nil
 		note := func(what string, have, had, slack int64) {
 			if have > had+slack {

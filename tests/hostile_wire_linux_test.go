@@ -25,12 +25,12 @@ type peer struct {
 	mu sync.Mutex
 	w  *bufio.Writer
 
-	read  bool                  // the host must read everything
+	hasty bool                  // it waits only a moment for a host that reads nothing
 	early map[uint32]rpc.Return // Returns that came while another was waited for
 }
 
-// rush is how long a peer writes to a host that reads nothing, or hardly anything because of the
-// race detector.
+// rush is how long a hasty peer writes to a host that reads nothing, or hardly anything because of
+// the race detector.
 func rush() time.Duration {
 	if raceBuilt || thorough {
 		return 3 * time.Second
@@ -38,12 +38,12 @@ func rush() time.Duration {
 	return 500 * time.Millisecond
 }
 
-// hasty returns how long the host may take to read what p writes.
-func (p *peer) hasty() time.Duration {
-	if p.read {
-		return patience
+// within returns when the host must have read what p writes now.
+func (p *peer) within() time.Time {
+	if p.hasty {
+		return time.Now().Add(rush())
 	}
-	return rush()
+	return time.Now().Add(patience)
 }
 
 func newPeer(t testing.TB, nc net.Conn) *peer {
@@ -70,7 +70,7 @@ func message(t testing.TB, fill func(rpc.Message) error) []byte {
 func (p *peer) bytes(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nc.SetWriteDeadline(time.Now().Add(p.hasty()))
+	p.nc.SetWriteDeadline(p.within())
 	p.w.Write(b)
 }
 
@@ -78,7 +78,7 @@ func (p *peer) bytes(b []byte) {
 func (p *peer) flush() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nc.SetWriteDeadline(time.Now().Add(p.hasty()))
+	p.nc.SetWriteDeadline(p.within())
 	return p.w.Flush() == nil
 }
 
