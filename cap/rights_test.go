@@ -1,6 +1,7 @@
 package cap_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -58,6 +59,12 @@ var dirNeeds = []needing{
 		return wire.Do(ctx, d.Cap(), schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error { return p.SetPath("new") }, nil)
 	}},
 	{"stat", client.Metadata, "", func(ctx context.Context, d *client.Dir, _ *client.File) error { _, err := d.Stat(ctx); return err }},
+	{"readMany", client.Read, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		for r, err := range d.ReadMany(ctx, []string{"f"}) {
+			return cmp.Or(err, r.Err)
+		}
+		return nil
+	}},
 	{"glob", client.List, "ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error { return failed(d.Glob(ctx, "sub/*")) }},
 	{"grep", client.Read | client.List, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		return failed(d.Grep(ctx, client.Grep{Path: "sub", Pattern: "x"}))

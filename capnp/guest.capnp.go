@@ -1206,6 +1206,103 @@ func NewFound_Line_List(s *capnp.Segment, sz int32) (Found_Line_List, error) {
 	return capnp.StructList[Found_Line](l), err
 }
 
+type Content capnp.Struct
+
+// Content_TypeID is the unique identifier for the type Content.
+const Content_TypeID = 0xc6ffe1959d5ac710
+
+func NewContent(s *capnp.Segment) (Content, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	return Content(st), err
+}
+
+func NewRootContent(s *capnp.Segment) (Content, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	return Content(st), err
+}
+
+func ReadRootContent(msg *capnp.Message) (Content, error) {
+	root, err := msg.Root()
+	return Content(root.Struct()), err
+}
+
+func (s Content) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Content) DecodeFromPtr(p capnp.Ptr) Content {
+	return Content(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Content) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Content) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Content) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Content) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Content) Data() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Content) HasData() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Content) SetData(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s Content) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Content) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Content) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Content) Error() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Content) HasError() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Content) ErrorBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Content) SetError(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+// Content_List is a list of Content.
+type Content_List = capnp.StructList[Content]
+
+// NewContent creates a new list of Content.
+func NewContent_List(s *capnp.Segment, sz int32) (Content_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
+	return capnp.StructList[Content](l), err
+}
+
 type Ref capnp.Struct
 
 type Ref_Which uint16
@@ -5537,6 +5634,112 @@ func (s Dir_archive_Results) NewMissed(n int32) (Missed_List, error) {
 	return l, err
 }
 
+type Dir_readMany_Params capnp.Struct
+
+// Dir_readMany_Params_TypeID is the unique identifier for the type Dir_readMany_Params.
+const Dir_readMany_Params_TypeID = 0x83deefadff8929fc
+
+func (s Dir_readMany_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_readMany_Params) DecodeFromPtr(p capnp.Ptr) Dir_readMany_Params {
+	return Dir_readMany_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_readMany_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_readMany_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_readMany_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_readMany_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_readMany_Params) Paths() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return capnp.TextList(p.List()), err
+}
+
+func (s Dir_readMany_Params) HasPaths() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_readMany_Params) SetPaths(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewPaths sets the paths field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s Dir_readMany_Params) NewPaths(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Dir_readMany_Results capnp.Struct
+
+// Dir_readMany_Results_TypeID is the unique identifier for the type Dir_readMany_Results.
+const Dir_readMany_Results_TypeID = 0xe830f4d3f94d37b1
+
+func (s Dir_readMany_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_readMany_Results) DecodeFromPtr(p capnp.Ptr) Dir_readMany_Results {
+	return Dir_readMany_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_readMany_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_readMany_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_readMany_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_readMany_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_readMany_Results) Files() (Content_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Content_List(p.List()), err
+}
+
+func (s Dir_readMany_Results) HasFiles() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_readMany_Results) SetFiles(v Content_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewFiles sets the files field to a newly
+// allocated Content_List, preferring placement in s's segment.
+func (s Dir_readMany_Results) NewFiles(n int32) (Content_List, error) {
+	l, err := NewContent_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Content_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -8204,6 +8407,12 @@ func (s Revoker_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
+// Content_data is the place of the field data of Content, a Data.
+const Content_data vat.Field = 0
+
+// Content_version is the place of the field version of Content, a Data.
+const Content_version vat.Field = 1
+
 // Dir_list describes Dir.list to package vat.
 var Dir_list = vat.Method[Dir_list_Params, Dir_list_Results]{Interface: Dir_TypeID, ID: 0, Name: "Dir.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
 
@@ -8269,6 +8478,9 @@ var Dir_grep = vat.Method[Dir_grep_Params, Dir_grep_Results]{Interface: Dir_Type
 
 // Dir_archive describes Dir.archive to package vat.
 var Dir_archive = vat.Method[Dir_archive_Params, Dir_archive_Results]{Interface: Dir_TypeID, ID: 21, Name: "Dir.archive", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
+// Dir_readMany describes Dir.readMany to package vat.
+var Dir_readMany = vat.Method[Dir_readMany_Params, Dir_readMany_Results]{Interface: Dir_TypeID, ID: 22, Name: "Dir.readMany", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2

@@ -20,6 +20,7 @@
 //
 //	text, version, err := dir.OpenFile("docs/a.md").ReadText(ctx)
 //	for e, err := range dir.List(ctx) { … }                    // in order of names
+//	for r, err := range dir.ReadMany(ctx, paths) { … }         // many small files, few round trips
 //	for e, err := range dir.Glob(ctx, "**/*.go") { … }
 //	err = file.View(ctx, off, n, func(b []byte, eof bool) error { … }) // a part, where it was received
 //	value, version, err := dir.OpenFile("a.json").ReadJSON(ctx, "/list/0") // as it is written

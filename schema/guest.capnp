@@ -127,6 +127,13 @@ struct Found {
   }
 }
 
+struct Content {
+  # A whole file, or why it could not be read.
+  data @0 :Data;
+  version @1 :Data;          # 32 bytes, as in Stat
+  error @2 :Text;            # as in Missed; empty if the file was read
+}
+
 struct Ref {
   # A capability to a directory or to a file.
   union {
@@ -346,6 +353,12 @@ interface Dir {
   # tar.zst. Chunks are as in File.stream. Links are kept as they are. It leaves out what policy withholds. missed has, in tree order, the
   # first 1000 paths that could not be read and are left out. Needs the rights to archive, list, read and metadata. invalid: no
   # such format, or the sink failed. limit: more than 1,000,000 entries. busy as File.stream. Errors as openDir.
+
+  readMany @22 (paths :List(Text)) -> (files :List(Content));
+  # Returns the whole contents of the files at these paths, in their order, each as openFile and readBytes return it: at
+  # most 256 paths (tooLarge), and at most 4 MiB of contents. Where the next content does not fit, files ends: ask again
+  # for the rest. There is always one, unless there are no paths. A file that cannot be read has an error, and the others
+  # are read. Nobody is asked for an approval: a file that needs one has askDenied, and readBytes asks.
 }
 
 interface File {

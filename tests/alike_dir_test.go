@@ -117,6 +117,33 @@ func (a *asker) list(d dirCap, after string, limit uint32, withStat bool) (entri
 	return entries
 }
 
+// readMany reads several files with one call.
+func (a *asker) readMany(d dirCap, paths ...string) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.readMany %q", d.how, paths), schema.Dir_readMany, func(p schema.Dir_readMany_Params, _ *vat.Caps) error {
+		return wire.SetTexts(paths, p.NewPaths)
+	}, func(r schema.Dir_readMany_Results, _ *vat.Caps) (string, error) {
+		files, err := r.Files()
+		if err != nil {
+			return "", err
+		}
+		var all []string
+		for i := range files.Len() {
+			why, _ := files.At(i).Error()
+			what, err := bytesText(files.At(i).Data())
+			if err != nil {
+				return "", err
+			}
+			v, err := versionText(files.At(i).Version())
+			if err != nil {
+				return "", err
+			}
+			all = append(all, what+" "+v+" "+why)
+		}
+		return strings.Join(all, "; "), nil
+	})
+}
+
 // openNoFollow opens path itself, not following a link, as a directory and as a file.
 func (a *asker) openNoFollow(d dirCap, path string) {
 	a.Helper()

@@ -128,6 +128,7 @@ func lookAt(a *asker, d dirCap, path string) {
 		a.walk(d, path, flags[0], flags[1])
 	}
 	a.openNoFollow(d, path)
+	a.readMany(d, path, "missing", path)
 	sub := a.openDir(d, path)
 	a.statDir(sub, true)
 	a.list(sub, "", 5, true)

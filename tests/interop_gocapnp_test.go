@@ -3,6 +3,7 @@ package tests
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -206,6 +207,18 @@ func TestInteropGoCapnp(t *testing.T) {
 		ok(g, err)
 		if data, err := r.Data(); err != nil || string(data) != "caf\xe9\n" || r.Next() != 2 {
 			g.Errorf("read %q, next %d, %v", data, r.Next(), err)
+		}
+	})
+	run("readMany", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_readMany, func(p schema.Dir_readMany_Params) error {
+			l, err := p.NewPaths(2)
+			return errors.Join(err, l.Set(0, "latin1"), l.Set(1, "none"))
+		})
+		ok(g, err)
+		files, err := r.Files()
+		ok(g, err)
+		if data, err := files.At(0).Data(); err != nil || files.Len() != 2 || string(data) != "caf\xe9\n" || !files.At(1).HasError() {
+			g.Errorf("%d files, the first %q, %v", files.Len(), data, err)
 		}
 	})
 	run("write", func(g *goGuest) {

@@ -49,10 +49,15 @@ func SetMissed(m schema.Missed, path string, why error) error {
 	if err := setPath(path, m.SetName, m.SetRawName); err != nil {
 		return err
 	}
+	return m.SetError(errorText(why))
+}
+
+// errorText returns the text of an error that results carry.
+func errorText(why error) string {
 	if vfs.CodeOf(why) == vfs.Internal {
 		why = vfs.Errorf(vfs.Internal, "the host could not look at this")
 	}
-	return m.SetError(Encode(vfs.At("", why)).Reason)
+	return Encode(vfs.At("", why)).Reason
 }
 
 // Missed reads what SetMissed wrote. why has the path.

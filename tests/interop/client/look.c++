@@ -135,6 +135,9 @@ SCENARIO(read) {
   auto lines = guest(call(openFile(guest.dir, "latin1").readLinesRequest(), [](auto& p) { p.setStart(1); }));
   say("lines", lines.getData().size(), lines.getFirst(), lines.getCount(), lines.getNext(), lines.getMore(), lines.getLines(), hex(lines.getVersion()));
 
+  auto many = guest(call(guest.dir.readManyRequest(), [](auto& p) { p.setPaths({"latin1", "none"}); })).getFiles();
+  say("many", many.size(), many[0].getData().size(), hex(many[0].getVersion()), many[1].getError());
+
   auto big = openFile(guest.dir, "big");
   auto whole = guest(call(big.readBytesRequest()));
   Digest of;
