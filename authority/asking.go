@@ -131,6 +131,9 @@ func toWrite(s vfs.Staged) (vfs.Version, int64) {
 	if s.Content != nil {
 		return s.Content.Version(), s.Content.Size()
 	}
+	if b.Attributes != nil {
+		return sha256.Sum256([]byte(b.Attributes.String())), 0
+	}
 	if b.Data == nil && b.Offset == 0 {
 		return vfs.Version{}, 0
 	}

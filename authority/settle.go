@@ -87,6 +87,8 @@ func outcome(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
 		return doneIf(missing)
 	case membrane.OpRename.String():
 		return renamed(ctx, root, e, missing)
+	case membrane.OpAttributes.String():
+		return record.Unknown // the record does not have what was set
 	}
 	f, ok := n.(vfs.File)
 	switch {

@@ -30,6 +30,8 @@ func (c *change) shown(ctx context.Context, s vfs.Staged) string {
 	case membrane.OpReplace, membrane.OpWrite, membrane.OpTruncate, membrane.OpAppend, membrane.OpRemove:
 	case membrane.OpSymlink:
 		return fmt.Sprintf("a link to %s\n", vfs.Printable(string(s.Bound.Data)))
+	case membrane.OpAttributes:
+		return s.Bound.Attributes.String() + "\n"
 	default:
 		return list(s.Bound.Parts) // of anything else the paths say it
 	}

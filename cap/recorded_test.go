@@ -40,7 +40,7 @@ var opOf = map[string]string{
 	"Dir.createFile": "create", "Dir.remove": "remove", "Dir.move": "rename", "Dir.archive": "archive",
 	"File.readText": "read", "File.readBytes": "read", "File.read": "read", "File.readLines": "read", "File.edit": "replace", "File.stream": "read", "File.writeText": "replace",
 	"File.writeBytes": "replace", "File.stage": "replace", "File.write": "write", "File.append": "append", "File.truncate": "truncate",
-	"File.sync": "sync", "File.stat": "stat",
+	"File.setAttributes": "attributes", "File.sync": "sync", "File.stat": "stat",
 }
 
 // TestDenialsAreRecorded: each method that is refused leaves an entry, which says who was refused what.

@@ -135,6 +135,9 @@ var fileNeeds = []needing{
 		return err
 	}},
 	{"truncate", client.Write, conditional, func(ctx context.Context, _ *client.Dir, f *client.File) error { return f.Truncate(ctx, 1, vfs.If{}) }},
+	{"setAttributes", client.Write | client.Metadata, conditional, func(ctx context.Context, _ *client.Dir, f *client.File) error {
+		return f.SetAttributes(ctx, vfs.Attributes{Exec: new(true)}, vfs.If{})
+	}},
 	{"sync", 0, "read or write", func(ctx context.Context, _ *client.Dir, f *client.File) error { return f.Sync(ctx) }},
 	{"stat", client.Metadata, "`withVersion`: read", func(ctx context.Context, _ *client.Dir, f *client.File) error { _, err := f.Stat(ctx); return err }},
 }

@@ -383,6 +383,171 @@ func NewIfVersion_List(s *capnp.Segment, sz int32) (IfVersion_List, error) {
 	return capnp.StructList[IfVersion](l), err
 }
 
+type Attributes capnp.Struct
+
+type Attributes_executable Attributes
+
+type Attributes_modified Attributes
+
+type Attributes_executable_Which uint16
+
+const (
+	Attributes_executable_Which_keep Attributes_executable_Which = 0
+	Attributes_executable_Which_set  Attributes_executable_Which = 1
+)
+
+func (w Attributes_executable_Which) String() string {
+	const s = "keepset"
+	switch w {
+	case Attributes_executable_Which_keep:
+		return s[0:4]
+	case Attributes_executable_Which_set:
+		return s[4:7]
+
+	}
+	return "Attributes_executable_Which(" + strconv.FormatUint(uint64(w), 10) + ")"
+}
+
+type Attributes_modified_Which uint16
+
+const (
+	Attributes_modified_Which_keep Attributes_modified_Which = 0
+	Attributes_modified_Which_ms   Attributes_modified_Which = 1
+)
+
+func (w Attributes_modified_Which) String() string {
+	const s = "keepms"
+	switch w {
+	case Attributes_modified_Which_keep:
+		return s[0:4]
+	case Attributes_modified_Which_ms:
+		return s[4:6]
+
+	}
+	return "Attributes_modified_Which(" + strconv.FormatUint(uint64(w), 10) + ")"
+}
+
+// Attributes_TypeID is the unique identifier for the type Attributes.
+const Attributes_TypeID = 0x88d368229a99a723
+
+func NewAttributes(s *capnp.Segment) (Attributes, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
+	return Attributes(st), err
+}
+
+func NewRootAttributes(s *capnp.Segment) (Attributes, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
+	return Attributes(st), err
+}
+
+func ReadRootAttributes(msg *capnp.Message) (Attributes, error) {
+	root, err := msg.Root()
+	return Attributes(root.Struct()), err
+}
+
+func (s Attributes) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Attributes) DecodeFromPtr(p capnp.Ptr) Attributes {
+	return Attributes(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Attributes) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Attributes) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Attributes) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Attributes) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Attributes) Executable() Attributes_executable { return Attributes_executable(s) }
+
+func (s Attributes_executable) Which() Attributes_executable_Which {
+	return Attributes_executable_Which(capnp.Struct(s).Uint16(0))
+}
+
+func (s Attributes_executable) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Attributes_executable) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Attributes_executable) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Attributes_executable) SetKeep() {
+	capnp.Struct(s).SetUint16(0, 0)
+
+}
+
+func (s Attributes_executable) Set() bool {
+	if capnp.Struct(s).Uint16(0) != 1 {
+		return false
+	}
+	return capnp.Struct(s).Bit(16)
+}
+
+func (s Attributes_executable) SetSet(v bool) {
+	capnp.Struct(s).SetUint16(0, 1)
+	capnp.Struct(s).SetBit(16, v)
+}
+
+func (s Attributes) Modified() Attributes_modified { return Attributes_modified(s) }
+
+func (s Attributes_modified) Which() Attributes_modified_Which {
+	return Attributes_modified_Which(capnp.Struct(s).Uint16(4))
+}
+
+func (s Attributes_modified) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Attributes_modified) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Attributes_modified) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Attributes_modified) SetKeep() {
+	capnp.Struct(s).SetUint16(4, 0)
+
+}
+
+func (s Attributes_modified) Ms() int64 {
+	if capnp.Struct(s).Uint16(4) != 1 {
+		return 0
+	}
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Attributes_modified) SetMs(v int64) {
+	capnp.Struct(s).SetUint16(4, 1)
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+// Attributes_List is a list of Attributes.
+type Attributes_List = capnp.StructList[Attributes]
+
+// NewAttributes creates a new list of Attributes.
+func NewAttributes_List(s *capnp.Segment, sz int32) (Attributes_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0}, sz)
+	return capnp.StructList[Attributes](l), err
+}
+
 type Node capnp.Struct
 
 type Node_Which uint16
@@ -7644,6 +7809,112 @@ func (s File_edit_Results) SetCut(v bool) {
 	capnp.Struct(s).SetBit(32, v)
 }
 
+type File_setAttributes_Params capnp.Struct
+
+// File_setAttributes_Params_TypeID is the unique identifier for the type File_setAttributes_Params.
+const File_setAttributes_Params_TypeID = 0xde6ac5d4328d372a
+
+func (s File_setAttributes_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_setAttributes_Params) DecodeFromPtr(p capnp.Ptr) File_setAttributes_Params {
+	return File_setAttributes_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_setAttributes_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_setAttributes_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_setAttributes_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_setAttributes_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s File_setAttributes_Params) Attributes() (Attributes, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Attributes(p.Struct()), err
+}
+
+func (s File_setAttributes_Params) HasAttributes() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s File_setAttributes_Params) SetAttributes(v Attributes) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewAttributes sets the attributes field to a newly
+// allocated Attributes struct, preferring placement in s's segment.
+func (s File_setAttributes_Params) NewAttributes() (Attributes, error) {
+	ss, err := NewAttributes(capnp.Struct(s).Segment())
+	if err != nil {
+		return Attributes{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s File_setAttributes_Params) IfVersion() (IfVersion, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return IfVersion(p.Struct()), err
+}
+
+func (s File_setAttributes_Params) HasIfVersion() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s File_setAttributes_Params) SetIfVersion(v IfVersion) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewIfVersion sets the ifVersion field to a newly
+// allocated IfVersion struct, preferring placement in s's segment.
+func (s File_setAttributes_Params) NewIfVersion() (IfVersion, error) {
+	ss, err := NewIfVersion(capnp.Struct(s).Segment())
+	if err != nil {
+		return IfVersion{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+type File_setAttributes_Results capnp.Struct
+
+// File_setAttributes_Results_TypeID is the unique identifier for the type File_setAttributes_Results.
+const File_setAttributes_Results_TypeID = 0x94e7cf17dee07753
+
+func (s File_setAttributes_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (File_setAttributes_Results) DecodeFromPtr(p capnp.Ptr) File_setAttributes_Results {
+	return File_setAttributes_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s File_setAttributes_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s File_setAttributes_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s File_setAttributes_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s File_setAttributes_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
 type Edit capnp.Struct
 
 type Edit_Which uint16
@@ -8632,6 +8903,9 @@ var File_readLines = vat.Method[File_readLines_Params, File_readLines_Results]{I
 // File_edit describes File.edit to package vat.
 var File_edit = vat.Method[File_edit_Params, File_edit_Results]{Interface: File_TypeID, ID: 18, Name: "File.edit", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
 
+// File_setAttributes describes File.setAttributes to package vat.
+var File_setAttributes = vat.Method[File_setAttributes_Params, File_setAttributes_Results]{Interface: File_TypeID, ID: 19, Name: "File.setAttributes", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+
 // File_append_Params_data is the place of the field data of File_append_Params, a Data.
 const File_append_Params_data vat.Field = 0
 
@@ -8676,6 +8950,12 @@ const File_revocable_Results_file vat.Field = 0
 
 // File_revocable_Results_revoker is the place of the field revoker of File_revocable_Results in a pipelined path.
 const File_revocable_Results_revoker vat.Field = 1
+
+// File_setAttributes_Params_attributes is the place of the field attributes of File_setAttributes_Params in a pipelined path.
+const File_setAttributes_Params_attributes vat.Field = 0
+
+// File_setAttributes_Params_ifVersion is the place of the field ifVersion of File_setAttributes_Params in a pipelined path.
+const File_setAttributes_Params_ifVersion vat.Field = 1
 
 // File_stage_Params_ifVersion is the place of the field ifVersion of File_stage_Params in a pipelined path.
 const File_stage_Params_ifVersion vat.Field = 0

@@ -67,6 +67,18 @@ struct IfVersion {
   }
 }
 
+struct Attributes {
+  # What File.setAttributes sets. What is kept stays as it is.
+  executable :union {
+    keep @0 :Void;
+    set @1 :Bool;            # whether whoever can read the file can execute it
+  }
+  modified :union {
+    keep @2 :Void;
+    ms @3 :Int64;            # from 0 to 9214646399999, the end of the year 2261
+  }
+}
+
 struct Node {
   stat @0 :Stat;
   union {
@@ -440,6 +452,11 @@ interface File {
   # says which edit, how many matches and on which lines, and what is closest. invalid: an empty `old`, a line that is not there, an edit that
   # changes nothing, or lines without ifVersion. tooLarge: the file is above 4 MiB, before or after. limit: more than 1000
   # edits, or 512 MiB to search: the size of the file times the number of edits. busy: others change the file all the time. readOnly, askDenied.
+
+  setAttributes @19 (attributes :Attributes, ifVersion :IfVersion) -> ();
+  # Sets the executable bit or the time of modification of the file, or both. The content and its version stay. It is on
+  # disk after a sync. A later write sets the time again. invalid: nothing to set, or a time out of range. denied: a file
+  # with several hard links. conflict, readOnly, askDenied, unsupported.
 }
 
 struct Edit {

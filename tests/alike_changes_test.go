@@ -115,6 +115,14 @@ func changeFile(a *asker) {
 			a.truncate(f, size, condition{})
 			told()
 		}
+		for _, exec := range []*bool{nil, new(true), new(true), new(false)} {
+			for _, ms := range []*int64{nil, new(int64(-1)), new(int64(1 << 40)), new(int64(1 << 60))} {
+				a.setAttributes(f, exec, ms, condition{})
+				a.setAttributes(f, exec, ms, notThere)
+				a.setAttributes(f, exec, ms, absentOnly)
+			}
+			a.statFile(f, true)
+		}
 		a.append(f, "anew", having(""))
 		a.edit(f, true, condition{}, "new", "\xff\r\n")
 		a.edit(f, false, having("else"), "new", "old")

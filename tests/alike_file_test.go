@@ -8,6 +8,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
+	"capd/vfs"
 	edits "capd/vfs/edit"
 )
 
@@ -159,6 +160,21 @@ func (a *asker) truncate(f fileCap, size uint64, c condition) {
 	ask(a, f.Cap, fmt.Sprintf("%s.truncate %d %v", f.how, size, c), schema.File_truncate, func(p schema.File_truncate_Params, _ *vat.Caps) error {
 		p.SetSizeBytes(size)
 		return c.set(p.NewIfVersion)
+	}, nil)
+}
+
+func (a *asker) setAttributes(f fileCap, exec *bool, ms *int64, c condition) {
+	a.Helper()
+	what := vfs.Attributes{Exec: exec, ModifiedMs: ms}
+	ask(a, f.Cap, fmt.Sprintf("%s.setAttributes %v %v", f.how, what, c), schema.File_setAttributes, func(p schema.File_setAttributes_Params, _ *vat.Caps) error {
+		w, err := p.NewAttributes()
+		if err == nil && exec != nil {
+			w.Executable().SetSet(*exec)
+		}
+		if err == nil && ms != nil {
+			w.Modified().SetMs(*ms)
+		}
+		return firstError(err, c.set(p.NewIfVersion))
 	}, nil)
 }
 

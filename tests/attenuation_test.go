@@ -92,7 +92,7 @@ func readOnly(t *testing.T, what string, d *client.Dir) {
 	is(t, what+": read", by(d, "readBytes", "f"), "ok")
 	for _, op := range []string{
 		"put", "put noFollow", "stage", "createDir", "createFile", "remove", "move from", "writeText", "writeBytes",
-		"stage file", "edit", "write", "append", "truncate",
+		"stage file", "edit", "write", "append", "truncate", "setAttributes",
 	} {
 		path := "f"
 		if op == "createDir" || op == "createFile" {

@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 23\nhelp File 19\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 23\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
@@ -128,10 +128,10 @@ stat 4 ` + version([]byte("deep")))},
 			holds(s, "docs/b.md", "by the link")
 			holds(s, "staged", "in parts")
 		}},
-	{name: "inplace", refused: "conflict conflict conflict conflict",
+	{name: "inplace", refused: "conflict conflict conflict invalid conflict",
 		want: func(s *cxxScene) string {
 			b := []byte("no \x00gap before\x00\x00")
-			return fmt.Sprintf("offset 14\nbytes %x %s\nedited 2 1 %s", b, version(b), version([]byte("hey\nlo")))
+			return fmt.Sprintf("offset 14\nexecutable yes\nbytes %x %s\nedited 2 1 %s", b, version(b), version([]byte("hey\nlo")))
 		},
 		after: func(s *cxxScene) { holds(s, "docs/grown", "no \x00gap before\x00\x00") }},
 	{name: "tree", refused: "exists exists exists notEmpty conflict unsupported unsupported", want: exactly("moved hello"),

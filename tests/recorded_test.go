@@ -40,8 +40,11 @@ var guestChanges = map[string]change{
 	"File.write":      operated("write", "f", "write"),
 	"File.append":     operated("append", "f", "append"),
 	"File.truncate":   operated("truncate", "f", "truncate"),
-	"Writer.commit":   operated("stage file", "f", "replace"),
-	"Session.share":   {func(t *testing.T, c *client.Conn, d *client.Dir) { sharedOf(t, c, d) }, "shared"},
+
+	"File.setAttributes": operated("setAttributes", "f", "attributes"),
+
+	"Writer.commit": operated("stage file", "f", "replace"),
+	"Session.share": {func(t *testing.T, c *client.Conn, d *client.Dir) { sharedOf(t, c, d) }, "shared"},
 	"Session.revokeShare": {func(t *testing.T, c *client.Conn, d *client.Dir) {
 		id, _ := sharedOf(t, c, d)
 		ok(t, c.RevokeShare(t.Context(), d, id))

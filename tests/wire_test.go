@@ -129,6 +129,20 @@ var operations = map[string]operation{
 	"truncate": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
 		return "", vat.Do(ctx, f, schema.File_truncate, nil, nil)
 	}),
+	"setAttributes": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
+		return "", vat.Do(ctx, f, schema.File_setAttributes, executable(true), nil)
+	}),
+}
+
+// executable asks for a file that can be executed, or not.
+func executable(is bool) func(schema.File_setAttributes_Params, *vat.Caps) error {
+	return func(p schema.File_setAttributes_Params, _ *vat.Caps) error {
+		a, err := p.NewAttributes()
+		if err == nil {
+			a.Executable().SetSet(is)
+		}
+		return err
+	}
 }
 
 // Sets of operations.
@@ -138,7 +152,7 @@ const (
 	reads    = "list, stat, readText, readBytes, readLines, read, stream"
 	creates  = "put, stage, createDir, createFile, move to"
 	changes  = "remove, move from"
-	inPlace  = "write, append, truncate"
+	inPlace  = "write, append, truncate, setAttributes"
 	wholes   = "writeText, writeBytes, stage file, edit"
 	fileUses = "stat, readText, readBytes, readLines, read, stream, " + wholes + ", " + inPlace
 	every    = opens + ", " + reads + ", " + creates + ", put noFollow, " + changes + ", " + inPlace + ", " + wholes

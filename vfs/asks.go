@@ -11,6 +11,9 @@ type Bound struct {
 
 	Exec bool // the file is to be executable
 
+	// Attributes are what is set of a file; nil for any other change.
+	Attributes *Attributes
+
 	// Stands says that the change was approved for now, whatever is there; see [Stands]. Then Found and FoundTo are what
 	// its caller asked for.
 	Stands bool

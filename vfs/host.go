@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Everything below is for hosts: no method of a guest's interface leads here. A host
+// Everything below is for hosts: no method of a guest's interface leads here. A guest sets
+// an executable bit with [SetAttributes]. A host
 // uses it to copy a tree unchanged from one store to another.
 
 // Symlinker is a Dir in which links can be made.

@@ -54,6 +54,9 @@ func (ImmutableFile) WriteAt(context.Context, []byte, int64, If) (int, error) { 
 // Truncate implements [File].
 func (ImmutableFile) Truncate(context.Context, int64, If) error { return ReadOnly }
 
+// SetAttributes implements [Attributer].
+func (ImmutableFile) SetAttributes(context.Context, Attributes, If) error { return ReadOnly }
+
 // Append implements [Appender].
 func (ImmutableFile) Append(context.Context, []byte, If) (int64, error) { return 0, ReadOnly }
 

@@ -15,6 +15,8 @@ var (
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Appender  = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
+
+	_ vfs.Attributer = (*file)(nil)
 )
 
 // ReadAt implements vfs.File.
@@ -104,6 +106,27 @@ func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64,
 			}
 		}
 		return st, nil
+	})
+}
+
+// SetAttributes implements vfs.Attributer.
+func (f *file) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
+	return f.in.store.change(ctx, func(tries int) (step, error) {
+		n, err := f.node()
+		if err != nil {
+			return step{}, err
+		}
+		if err := meets(c, n, tries); err != nil {
+			return step{}, err
+		}
+		return step{was: n.info(), apply: func() {
+			if a.Exec != nil {
+				n.exec = *a.Exec
+			}
+			if a.ModifiedMs != nil {
+				n.modified = *a.ModifiedMs
+			}
+		}}, nil
 	})
 }
 

@@ -27,6 +27,8 @@ var (
 	_ vfs.Trier     = (*File)(nil)
 	_ vfs.Versioner = (*File)(nil)
 	_ vfs.Appender  = (*File)(nil)
+
+	_ vfs.Attributer = (*File)(nil)
 )
 
 // Stat answers notFound when nothing has the name.

@@ -70,6 +70,28 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 	return off, err
 }
 
+// SetAttributes implements vfs.Attributer. Whoever may read a file that is made executable may
+// execute it.
+func (f *File) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
+	return f.change(ctx, openToSync, c,
+		func(size int64) int64 { return size },
+		func(file *os.File, _ int64) error {
+			if a.Exec != nil {
+				is, err := attrOfFile(file)
+				if err == nil && (is.perm&0o100 != 0) != *a.Exec {
+					err = file.Chmod(executable(is.perm, *a.Exec))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if a.ModifiedMs == nil {
+				return nil
+			}
+			return setModified(file, time.UnixMilli(*a.ModifiedMs))
+		})
+}
+
 // change opens the file for writing and changes it inside Commit. sizeAfter returns the
 // size after the change, given the size before.
 func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(size int64) int64, do func(file *os.File, size int64) error) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 )
 
 func (a *attr) fromSystem(sys any) {
@@ -39,3 +40,9 @@ func hasDefaultACL(*os.File) bool { return false }
 
 // cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }
+
+// setModified sets the time of modification of f, and that of the last access to now; see
+// futimes(2).
+func setModified(f *os.File, t time.Time) error {
+	return syscall.Futimes(int(f.Fd()), []syscall.Timeval{syscall.NsecToTimeval(time.Now().UnixNano()), syscall.NsecToTimeval(t.UnixNano())})
+}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,4 +64,10 @@ func keepAttributes(to, from *os.File) {
 func hasDefaultACL(dir *os.File) bool {
 	n, err := unix.Fgetxattr(int(dir.Fd()), "system.posix_acl_default", nil)
 	return err == nil && n > 0
+}
+
+// setModified sets the time of modification of f; see utimensat(2).
+func setModified(f *os.File, t time.Time) error {
+	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(t.UnixNano())}
+	return unix.UtimesNanoAt(int(f.Fd()), "", times, unix.AT_EMPTY_PATH)
 }

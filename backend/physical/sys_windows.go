@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 )
 
 func descriptorLimit() int { return 16384 }
@@ -39,3 +40,9 @@ const openToSync = os.O_RDWR
 
 // cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }
+
+// setModified sets the time of modification of f; see SetFileTime.
+func setModified(f *os.File, t time.Time) error {
+	to := syscall.NsecToFiletime(t.UnixNano())
+	return syscall.SetFileTime(syscall.Handle(f.Fd()), nil, nil, &to)
+}

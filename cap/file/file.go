@@ -72,6 +72,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.File_write, wire.Ordered(membrane.OpWrite, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
 		vat.Handle(schema.File_append, wire.Ordered(membrane.OpAppend, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
 		vat.Handle(schema.File_truncate, wire.Ordered(membrane.OpTruncate, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
+		// asks the store once; an overlay copies the whole file first
+		vat.Handle(schema.File_setAttributes, wire.Ordered(membrane.OpAttributes, (*server).setAttributes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_setAttributes_Params])),
 		// waits for the disk
 		vat.Handle(schema.File_sync, wire.Ordered(membrane.OpSync, (*server).sync)),
 		// asks the store once; the version may be that of a large file

@@ -81,6 +81,8 @@ type commands struct {
 	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
 	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
+	Chmod     chmodCommand     `cmd:"" group:"guest" help:"Say whether files can be executed."`
+	Touch     touchCommand     `cmd:"" group:"guest" help:"Set when files were modified, and make those that are missing."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
 	Archive   archiveCommand   `cmd:"" group:"guest" help:"Write a directory as a zip or tar file."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`

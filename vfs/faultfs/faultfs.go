@@ -31,6 +31,7 @@ var (
 	_ vfs.Opener     = (*file)(nil)
 	_ vfs.Versioner  = (*file)(nil)
 	_ vfs.Appender   = (*file)(nil)
+	_ vfs.Attributer = (*file)(nil)
 	_ vfs.Link       = (*link)(nil)
 	_ vfs.Content    = (*content)(nil)
 )
@@ -219,6 +220,10 @@ func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n in
 
 func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	return f.plan.around(ctx, Truncate, func(ctx context.Context) error { return f.inner.Truncate(ctx, size, c) })
+}
+
+func (f *file) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
+	return f.plan.around(ctx, Attributes, func(ctx context.Context) error { return vfs.SetAttributes(ctx, f.inner, a, c) })
 }
 
 func (f *file) Sync(ctx context.Context) error { return f.plan.around(ctx, Sync, f.inner.Sync) }

@@ -33,11 +33,14 @@ const (
 	Truncate Op = "truncate"
 	Append   Op = "append"
 	Sync     Op = "sync"
-	Version  Op = "version"
-	Open     Op = "open"
-	Content  Op = "content" // a read of an open content
-	Target   Op = "target"
-	Close    Op = "close"
+
+	Attributes Op = "attributes"
+
+	Version Op = "version"
+	Open    Op = "open"
+	Content Op = "content" // a read of an open content
+	Target  Op = "target"
+	Close   Op = "close"
 
 	StageDir Op = "stageDir"
 	Place    Op = "place"

@@ -30,10 +30,11 @@ const (
 	OpTruncate
 	OpAppend
 	OpSymlink
+	OpAttributes
 )
 
 var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync", "archive",
-	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink"}
+	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink", "attributes"}
 
 func (k OpKind) String() string { return opNames[k] }
 

@@ -21,6 +21,8 @@ var needs = [...]struct{ at, target mode }{
 	OpTruncate: {at: noWrite},
 	OpAppend:   {at: noWrite},
 	OpSymlink:  {at: noWrite},
+
+	OpAttributes: {at: noWrite | noMetadata},
 }
 
 // Need is what a call needs of a node.

@@ -121,6 +121,12 @@ var operations = []operation{
 		_, err := vfs.Append(ctx, h.File, []byte("x"), vfs.If{})
 		return err
 	}},
+	{"set attributes", membrane.OpAttributes, membrane.Write | membrane.Metadata, 0, func(ctx context.Context, h narrowed) error {
+		return vfs.SetAttributes(ctx, h.File, vfs.Attributes{Exec: new(true)}, vfs.If{})
+	}},
+	{"set attributes on a version", membrane.OpAttributes, membrane.Write | membrane.Metadata | membrane.Read, 0, func(ctx context.Context, h narrowed) error {
+		return vfs.SetAttributes(ctx, h.File, vfs.Attributes{Exec: new(true)}, is)
+	}},
 	{"symlink", membrane.OpSymlink, membrane.Write, 0, func(ctx context.Context, h narrowed) error { return vfs.Symlink(ctx, h.Dir, "new", "f") }},
 }
 

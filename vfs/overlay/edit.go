@@ -98,6 +98,9 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 				n.content = o.contents.get(e.Node.Content)
 			}
 			freed = o.leave(o.edited(parent).put(name, n), freed)
+			if n.content != nil { // it had another executable bit before
+				freed = slices.DeleteFunc(freed, func(c *content) bool { return c == n.content })
+			}
 			o.count(n)
 		case drop:
 			freed = o.leave(o.edited(parent).take(name), freed)

@@ -15,8 +15,11 @@ var (
 	_ vfs.Appender  = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
 	_ vfs.Trier     = (*file)(nil)
-	_ vfs.Link      = (*link)(nil)
-	_ vfs.Trier     = (*link)(nil)
+
+	_ vfs.Attributer = (*file)(nil)
+
+	_ vfs.Link  = (*link)(nil)
+	_ vfs.Trier = (*link)(nil)
 )
 
 // source is where the node at a reference's place is stored.

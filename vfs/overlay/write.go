@@ -67,6 +67,31 @@ type inPlace struct {
 	plan func(size int64) (after int64, changes bool)
 	keep int64 // how many bytes of the old content are needed at most
 	do   func(ctx context.Context, at vfs.File, size int64) error
+
+	sets *vfs.Attributes // what is set; nil for a write of content
+}
+
+// planned returns the size after w of the file that was so before, and whether w changes it.
+func (w inPlace) planned(was vfs.Info) (after int64, changes bool) {
+	if w.sets != nil {
+		return was.Size, w.sets.Change(was)
+	}
+	return w.plan(was.Size)
+}
+
+// SetAttributes implements vfs.Attributer. The overlay keeps the executable bit itself, and
+// the store of its contents the time.
+func (f *file) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
+	return f.write(ctx, c, inPlace{
+		sets: &a,
+		keep: math.MaxInt64,
+		do: func(ctx context.Context, at vfs.File, _ int64) error {
+			if a.ModifiedMs == nil {
+				return nil
+			}
+			return vfs.SetAttributes(ctx, at, vfs.Attributes{ModifiedMs: a.ModifiedMs}, vfs.If{})
+		},
+	})
 }
 
 // copied is a copy of a file of the lower tree, made to be written to.
@@ -172,7 +197,7 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, 
 	if err != nil {
 		return nil, nil, err
 	}
-	after, changes := w.plan(was.Size)
+	after, changes := w.planned(was)
 	if !changes || s.content != nil {
 		return nil, nil, nil
 	}
@@ -202,7 +227,7 @@ func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error)
 		return nil, err
 	}
 	size := was.Size
-	after, changes := w.plan(size)
+	after, changes := w.planned(was)
 	if !changes {
 		return &step{}, nil
 	}
@@ -223,11 +248,16 @@ func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error)
 		if err != nil {
 			return nil, err
 		}
+		if w.sets != nil && w.sets.Exec != nil {
+			exec = *w.sets.Exec
+		}
 		if st.edits, err = s.remember(ctx); err != nil {
 			return nil, err
 		}
 		st.edits = append(st.edits, sets(s.path, state{Kind: vfs.FileKind, Content: up.content.id, Exec: exec}))
 		st.copies, to = up.bytes, up.content
+	} else if w.sets != nil && w.sets.Exec != nil && *w.sets.Exec != s.exec {
+		st.edits = []edit{sets(s.path, state{Kind: vfs.FileKind, Content: to.id, Exec: *w.sets.Exec})}
 	}
 	st.write = func(ctx context.Context) (int64, error) {
 		at, err := s.ref.o.contents.file(ctx, to)

@@ -56,6 +56,8 @@ var changes = []change{
 	{"WriteAt after a gap", false, writesAt("far", 100_000, vfs.If{})},
 	{"Truncate to more", false, truncates(100_000, vfs.If{})},
 	{"Truncate to less", false, truncates(3, vfs.If{Is: sum("the old content")})},
+	{"SetAttributes", false, setsAttributes(vfs.Attributes{Exec: new(true)}, vfs.If{})},
+	{"SetAttributes of a version", false, setsAttributes(vfs.Attributes{Exec: new(true), ModifiedMs: new(int64(aDay))}, vfs.If{Is: sum("the old content")})},
 	{"Append", false, func(w *world, f vfs.File, _ vfs.Dir) error {
 		_, err := vfs.Append(w.ctx, f, []byte(" and more"), vfs.If{})
 		if vfs.CodeOf(err) == vfs.Unsupported { // make a similar change
@@ -129,6 +131,7 @@ func testImmutableOthers(w *world) {
 		"Rename of nothing":           renames("missing", "new", vfs.If{}),
 		"WriteAt of another version":  writesAt("x", 0, vfs.If{Is: sum("else")}),
 		"Truncate of another version": truncates(0, vfs.If{Is: sum("else")}),
+		"SetAttributes of nothing":    setsAttributes(vfs.Attributes{}, vfs.If{}),
 		"Create of what exists":       func(w *world, _ vfs.File, _ vfs.Dir) error { _, err := w.root.Create(w.ctx, "f"); return err },
 		"Mkdir of what exists":        func(w *world, _ vfs.File, _ vfs.Dir) error { _, err := w.root.Mkdir(w.ctx, "d"); return err },
 	} {

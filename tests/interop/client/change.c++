@@ -98,6 +98,13 @@ SCENARIO(inplace) {
   refused(guest, "conflict", write(file, 0, "late", is(version)));
   refused(guest, "conflict", append(file, "late", is(version)));
   guest(truncate(file, 16));
+  guest(call(file.setAttributesRequest(), [](auto& p) {
+    p.initAttributes().getExecutable().setSet(true);
+    p.getAttributes().getModified().setMs(1000);
+  }));
+  auto stat = guest(call(file.statRequest())).getStat();
+  say("executable", stat.getExecutable() ? "yes" : "no");
+  refused(guest, "invalid", call(file.setAttributesRequest()));
   guest(call(file.syncRequest()));
   auto bytes = guest(call(file.readBytesRequest()));
   say("bytes", hex(bytes.getData()), hex(bytes.getVersion()));

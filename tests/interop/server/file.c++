@@ -91,6 +91,14 @@ class Bytes final : public File::Server, public Served {
     return kj::READY_NOW;
   }
 
+  kj::Promise<void> setAttributes(SetAttributesContext c) override {
+    lease->change();
+    check(c.getParams().getIfVersion(), "", node);
+    auto wanted = c.getParams().getAttributes().getExecutable();
+    if (wanted.isSet()) node->executable = wanted.getSet();
+    return kj::READY_NOW;
+  }
+
   kj::Promise<void> sync(SyncContext) override {
     lease->look();
     return kj::READY_NOW;

@@ -101,4 +101,5 @@ void describe(Stat::Builder stat, kj::StringPtr name, const Inode& node) {
   stat.setType(node.type);
   if (node.type == Type::FILE) stat.setSizeBytes(node.content.size());
   stat.setModifiedMs(1);
+  stat.setExecutable(node.executable);
 }

@@ -23,10 +23,11 @@ struct Inode {
   Type type;
   std::string content;  // of a file; of a link, where it leads
   std::map<std::string, std::shared_ptr<Inode>> entries;
+  bool executable = false;
 };
 using InodePtr = std::shared_ptr<Inode>;
 
-inline InodePtr make(Type type, std::string content = "") { return std::make_shared<Inode>(Inode{type, kj::mv(content), {}}); }
+inline InodePtr make(Type type, std::string content = "") { return std::make_shared<Inode>(Inode{type, kj::mv(content), {}, false}); }
 
 // Lease is what a capability may do. What is derived from it has no more.
 struct Lease {

@@ -224,6 +224,9 @@ var Ops = []Op{
 		return err
 	}},
 	{"truncate", true, func(ctx context.Context, h Held) error { return h.File.Truncate(ctx, 1, vfs.If{}) }},
+	{"set attributes", true, func(ctx context.Context, h Held) error {
+		return vfs.SetAttributes(ctx, h.File, vfs.Attributes{Exec: new(true)}, vfs.If{})
+	}},
 	{"replace a file", true, func(ctx context.Context, h Held) error {
 		_, err := h.File.Replace(ctx, strings.NewReader("new"), vfs.If{})
 		return err
