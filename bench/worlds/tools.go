@@ -27,6 +27,7 @@ func find(from string, names ...string) tool {
 }
 
 func findFd() tool  { return find("fd-find", "fd", "fdfind") }
+func findRg() tool  { return find("ripgrep", "rg") }
 func findGit() tool { return find("git", "git") }
 func findSum() tool { return find("coreutils", "sha256sum") }
 func findCp() tool  { return find("coreutils", "cp") }
@@ -62,9 +63,10 @@ func notes() []string {
 		"trees are made for the run, below TMPDIR, but for \"this repository\"; what is read is in the page cache for everybody, and before each turn what waits to be written is written to disk, and garbage collected; neither is timed",
 		"a program's start is in its time, and so is opening capd's store in capd's; over the wire, the host has been there since the first turn, and connecting is in the time",
 		"what everybody finds, reads, stores and copies is compared with what it ought to be: paths, CRC-32C, SHA-256, root digests",
+		"grep in Go is about the time of all CPUs, since rg searches with all of them and grep with one; over the wire it is the time that passes",
 		"cas.Put is durable when it answers; sha256sum stores nothing, cp -a syncs nothing, and neither does a materialized tree",
 		fmt.Sprintf("a round more than is counted comes first; %d rounds are enough for turns that take seconds, with none before them", longRounds),
-		fmt.Sprintf("floors: %s; %s; %s; %s", findFd().version(), findGit().version(), findSum().version(), findCp().version()),
+		fmt.Sprintf("floors: %s; %s; %s; %s; %s", findFd().version(), findRg().version(), findGit().version(), findSum().version(), findCp().version()),
 	}
 }
 

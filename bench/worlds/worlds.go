@@ -81,7 +81,7 @@ type world struct {
 func Run(ctx context.Context, o Options) (*Result, error) {
 	res := &Result{}
 	s := &sizes{o.Scale}
-	for i, of := range []func(Options, *sizes, string) world{searching, walking, generated, existing, storing, copying} {
+	for i, of := range []func(Options, *sizes, string) world{searching, grepping, walking, generated, existing, storing, copying} {
 		dir := filepath.Join(o.Dir, strconv.Itoa(i))
 		w := of(o, s, dir)
 		if w.rows = wanted(w.rows, o.Only); len(w.rows) == 0 {
@@ -124,6 +124,7 @@ type sizes struct{ scale float64 }
 func (s *sizes) of(n int) int { return max(10, int(math.Round(float64(n)*s.scale))) }
 
 func (s *sizes) searched() int { return s.of(100_000) }
+func (s *sizes) grepped() int  { return s.of(50_000) }
 func (s *sizes) walked() int   { return s.of(20_000) }
 func (s *sizes) tracked() int  { return s.of(50_000) }
 func (s *sizes) stored() int   { return s.of(10_000) }
