@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -25,60 +24,6 @@ func (c condition) read() (vfs.If, error) {
 	}
 	v, err := vfs.ParseVersion(*c.IfVersion)
 	return vfs.If{Is: v}, err
-}
-
-type putCommand struct {
-	Path string `arg:"" optional:"" help:"The file, made if it is missing (default: the capability itself)."`
-	condition
-	capFlag
-}
-
-func (putCommand) Help() string {
-	return `Prints the new version. Readers see the old content or the new, and an interrupted put changes nothing.
-
-Examples:
-  echo hello | capd put project/note.txt
-  capd put project/note.txt --if-version "$V" < note.txt
-  capd put project/new.txt --if-absent < new.txt`
-}
-
-func (c *putCommand) Run(e *env) error {
-	cond, err := c.read()
-	if err != nil {
-		return err
-	}
-	path, err := filePath(c.Path)
-	if err != nil {
-		return err
-	}
-	conn, n, err := c.dial(e)
-	if err != nil {
-		return err
-	}
-	in := newProgress(e, interruptible(e, conn), "sent")
-	defer in.end()
-	var v vfs.Version
-	switch n := n.(type) {
-	case *client.Dir:
-		if path == "" {
-			return usageError{"put where? name a path"}
-		}
-		if v, err = n.Put(e, path, in, cond); cond.Is.IsZero() {
-			err = belowMissing(path, err)
-		}
-	case *client.File:
-		if path != "" {
-			return vfs.At(path, vfs.Errorf(vfs.NotDir, "this capability is a file; leave the path out"))
-		}
-		v, err = n.Replace(e, in, cond)
-	}
-	if err != nil {
-		return err
-	}
-	in.end()
-	e.done("the file was written; its version is %s", v)
-	fmt.Fprintln(e.stdout, v)
-	return nil
 }
 
 type appendCommand struct {
@@ -201,15 +146,18 @@ func (c *mkdirCommand) Run(e *env) error {
 
 type rmCommand struct {
 	Path      string  `arg:"" help:"The file, link or empty directory to remove."`
+	Recursive bool    `short:"r" help:"Remove a directory with everything in it."`
 	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
 	capFlag
 }
 
 func (rmCommand) Help() string {
-	return `A link is removed itself, never what it leads to.
+	return `A link is removed itself, never what it leads to. With -r, what cannot be removed is named and stays, and the
+exit code is 1.
 
 Examples:
-  capd rm project/note.txt`
+  capd rm project/note.txt
+  capd rm -r project/build`
 }
 
 func (c *rmCommand) Run(e *env) error {
@@ -221,5 +169,15 @@ func (c *rmCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return d.RemovePath(e, trimPath(c.Path), cond)
+	path := trimPath(c.Path)
+	if !c.Recursive {
+		return d.RemovePath(e, path, cond)
+	}
+	if !cond.IsZero() {
+		return usageError{"--if-version is on one file; leave it out with -r"}
+	}
+	if path == "" {
+		return usageError{"the capability itself cannot be removed; name what is in it"}
+	}
+	return removeTree(e, d, path)
 }

@@ -75,7 +75,8 @@ type commands struct {
 	Ls        lsCommand        `cmd:"" group:"guest" help:"List a directory."`
 	Tree      treeCommand      `cmd:"" group:"guest" help:"Show everything below a directory."`
 	Cat       catCommand       `cmd:"" group:"guest" help:"Write a file, or some of its lines, to standard output."`
-	Put       putCommand       `cmd:"" group:"guest" help:"Make standard input the whole content of a file, atomically."`
+	Get       getCommand       `cmd:"" group:"guest" help:"Copy a file or a directory to this machine."`
+	Put       putCommand       `cmd:"" group:"guest" help:"Make standard input, or a file or directory of this machine, the content of a path."`
 	Edit      editCommand      `cmd:"" group:"guest" help:"Replace a text, or lines, of a file."`
 	Append    appendCommand    `cmd:"" group:"guest" help:"Add standard input at the end of a file."`
 	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
@@ -83,7 +84,7 @@ type commands struct {
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
 	Chmod     chmodCommand     `cmd:"" group:"guest" help:"Say whether files can be executed."`
 	Touch     touchCommand     `cmd:"" group:"guest" help:"Set when files were modified, and make those that are missing."`
-	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
+	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or a directory."`
 	Archive   archiveCommand   `cmd:"" group:"guest" help:"Write a directory as a zip or tar file."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
 	Grep      grepCommand      `cmd:"" group:"guest" help:"Search the contents of files."`

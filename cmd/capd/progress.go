@@ -86,6 +86,15 @@ func (p *progress) count(entries, bytes int64) {
 	}
 }
 
+// entries sets how far work is that moves no bytes at all.
+func (p *progress) entries(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due() {
+		fmt.Fprintf(p.show, "\r%d %s ", n, p.verb)
+	}
+}
+
 // waiting says on a terminal what the program waits for, if that takes longer than a moment, until done is called.
 func (e *env) waiting(what string) (done func()) {
 	if !isTerminal(e.stderr) {
