@@ -21,6 +21,7 @@ var (
 	_ vfs.Walker     = (*Dir)(nil)
 	_ vfs.StatWalker = (*Dir)(nil)
 	_ vfs.ListWalker = (*Dir)(nil)
+	_ vfs.ReadWalker = (*Dir)(nil)
 	_ vfs.Duper      = (*Dir)(nil)
 )
 
@@ -147,6 +148,14 @@ func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (vfs.Info,
 		}
 		return wire.Info(st)
 	})
+}
+
+// WalkRead implements [vfs.ReadWalker], in one round trip.
+func (d *Dir) WalkRead(ctx context.Context, path string) ([]byte, error) {
+	f := d.OpenFile(path)
+	defer f.Close()
+	b, _, err := f.ReadBytes(ctx)
+	return b, err
 }
 
 // node reads the node at path from results, which may be malformed or hostile.

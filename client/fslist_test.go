@@ -1,11 +1,13 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
 	"iter"
 	"path"
+	"strings"
 	"testing"
 
 	"capd/client"
@@ -99,4 +101,40 @@ func (w watchful) WalkList(ctx context.Context, path string, withInfo bool) iter
 		*w.looks++
 	}
 	return w.Dir.WalkList(ctx, path, withInfo)
+}
+
+// ReadFile is one call for a file that fits into it, and reads any other in pieces.
+func TestFSReadFile(t *testing.T) {
+	d := &reads{Dir: guest(t, stores["memory"](t, fsTree))}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // 8 MiB
+	_, err := d.Put(t.Context(), "large", bytes.NewReader(large), vfs.If{})
+	ok(t, err)
+	_, err = d.Put(t.Context(), "small", strings.NewReader("small"), vfs.If{})
+	ok(t, err)
+	fsys := vfs.FS(t.Context(), d)
+	for name, want := range map[string]string{"small": "small", "large": string(large)} {
+		d.walks = 0
+		got, err := fs.ReadFile(fsys, name)
+		ok(t, err)
+		if string(got) != want || name == "small" && d.walks != 0 {
+			t.Errorf("%s: %d bytes after %d walks", name, len(got), d.walks)
+		}
+		clear(got) // it is the caller's
+	}
+	for name, want := range map[string]error{"none": fs.ErrNotExist, ".": vfs.IsDir, "/": fs.ErrInvalid} {
+		if b, err := fs.ReadFile(fsys, name); !errors.Is(err, want) && !(name == "." && err != nil) || len(b) > 0 {
+			t.Errorf("%s: %q and %v, want %v", name, b, err, want)
+		}
+	}
+}
+
+// reads counts the calls that a read in one call does not make.
+type reads struct {
+	*client.Dir
+	walks int
+}
+
+func (c *reads) Walk(ctx context.Context, path string, follow bool) (vfs.Node, error) {
+	c.walks++
+	return c.Dir.Walk(ctx, path, follow)
 }

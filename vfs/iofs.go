@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// FS returns d as a read-only io/fs file system with ReadDir, Stat, Lstat and
+// FS returns d as a read-only io/fs file system with ReadDir, ReadFile, Stat, Lstat and
 // ReadLink. It follows links within d as [Walk] does. Every call on it uses ctx. The
 // caller keeps d and closes it. Errors are *fs.PathError and match fs.ErrNotExist,
 // fs.ErrPermission and so on.
 //
 // If d is a [ListWalker], ReadDir is one call of it for each directory. After the first few calls of
 // Info such a listing looks at the entries as well, so that Info of each is no call of its own. It
-// then says what was there at the time of the listing.
+// then says what was there at the time of the listing. If d is a [ReadWalker], ReadFile of a small
+// file is one call of it.
 func FS(ctx context.Context, d Dir) fs.FS { return fileSystem{ctx, d, new(atomic.Int64)} }
 
 type fileSystem struct {
@@ -27,6 +28,7 @@ type fileSystem struct {
 
 var (
 	_ fs.ReadDirFS  = fileSystem{}
+	_ fs.ReadFileFS = fileSystem{}
 	_ fs.StatFS     = fileSystem{}
 	_ fs.ReadLinkFS = fileSystem{}
 )
@@ -78,6 +80,24 @@ func (s fileSystem) Open(name string) (fs.File, error) {
 	}
 	n.Close()
 	return nil, pathError("open", name, NotRegular)
+}
+
+// ReadWalker is a Dir that reads the file at a path in one call, such as a Dir of a remote host.
+type ReadWalker interface {
+	// WalkRead returns the whole content of the file to which path leads; it follows links as
+	// [Walk] does. The caller may change what is returned. It answers tooLarge for a file that
+	// does not fit into one call, which the caller opens and reads then.
+	WalkRead(ctx context.Context, path string) ([]byte, error)
+}
+
+// ReadFile implements [fs.ReadFileFS].
+func (s fileSystem) ReadFile(name string) ([]byte, error) {
+	if w, ok := s.dir.(ReadWalker); ok && name != "." && fs.ValidPath(name) {
+		if b, err := w.WalkRead(s.ctx, name); CodeOf(err) != TooLarge {
+			return b, pathError("read", name, err)
+		}
+	}
+	return fs.ReadFile(struct{ fs.FS }{s}, name)
 }
 
 func (s fileSystem) info(op, name string, n Node) (fs.FileInfo, error) {
