@@ -126,15 +126,21 @@ type region struct {
 	b0, b1 int // offsets now
 }
 
-// regions returns the lines that the spans touch.
+// regions returns the lines that the spans touch. Each line is looked through once, however many
+// spans are in it.
 func (r *Result) regions() (all []region) {
+	done := 0 // where a line of r.old begins; all before it is looked through
 	for _, s := range r.spans {
 		g := region(s)
-		if i := bytes.LastIndexByte(r.old[:g.a0], '\n') + 1; i < g.a0 {
+		if g.a0 > done {
+			i := done + bytes.LastIndexByte(r.old[done:g.a0], '\n') + 1
 			g.b0 -= g.a0 - i
 			g.a0 = i
 		}
-		if !begins(r.old, g.a1) || !begins(r.Content, g.b1) {
+		if g.a1 < done {
+			g.b1 += done - g.a1
+			g.a1 = done
+		} else if !begins(r.old, g.a1) || !begins(r.Content, g.b1) {
 			n := len(r.old) - g.a1
 			if i := bytes.IndexByte(r.old[g.a1:], '\n'); i >= 0 {
 				n = i + 1
@@ -142,6 +148,7 @@ func (r *Result) regions() (all []region) {
 			g.a1 += n
 			g.b1 += n
 		}
+		done = g.a1
 		if last := len(all) - 1; last >= 0 && g.a0 <= all[last].a1 {
 			all[last].a1, all[last].b1 = g.a1, g.b1
 			continue
