@@ -120,7 +120,9 @@ func pause(ctx context.Context) error {
 
 // attempt edits once. raced says that somebody else has changed the file meanwhile.
 func (e *editing) attempt(ctx context.Context) (res Result, raced bool, err error) {
-	if !e.r.Dry {
+	if e.r.Dry {
+		ctx = vfs.Unasked(ctx)
+	} else {
 		end, err := turnOf(ctx, e.f)
 		if err != nil {
 			return res, false, err
