@@ -109,6 +109,9 @@ func globs(texts []string, err error) (all []*search.Pattern, _ error) {
 		return nil, vfs.Errorf(vfs.Invalid, "a search takes at most %d patterns of paths; use braces: *.{go,md}", maxGlobs)
 	}
 	for _, text := range texts {
+		if err := vfs.CheckPathSize(text); err != nil {
+			return nil, vfs.At(text, err)
+		}
 		if !strings.Contains(text, "/") {
 			text = "**/" + text
 		}

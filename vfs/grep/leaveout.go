@@ -17,7 +17,7 @@ type ruled struct {
 func (w *walk) leavesOut(path string, isDir bool) bool {
 	dir, name := parent(path)
 	switch {
-	case w.NoHidden && name[0] == '.', matches(w.Except, path):
+	case w.NoHidden && name[0] == '.', w.matches(w.Except, path):
 		return true
 	case w.Ignore == nil:
 		return false

@@ -120,6 +120,9 @@ type walk struct {
 	over  bool   // a bound was reached
 	fatal error
 
+	looked   int // entries
+	compared int // bytes, with Only and Except, that do not count yet
+
 	filling *job   // not searched yet
 	out     string // the directory that is left out, with a "/"; "" for none
 	rules   []ruled
@@ -191,6 +194,9 @@ func (w *walk) visit(path string, kind vfs.Kind, hit bool, work int) bool {
 		w.over = true
 		return false
 	}
+	if w.looked++; w.looked%256 == 0 && meter.Yield(w.ctx) != nil || w.ctx.Err() != nil {
+		return false
+	}
 	w.filling.last = path
 	if w.out != "" && strings.HasPrefix(path, w.out) {
 		return true
@@ -204,7 +210,7 @@ func (w *walk) visit(path string, kind vfs.Kind, hit bool, work int) bool {
 		}
 		return true
 	}
-	if kind == vfs.DirKind || len(w.Only) > 1 && !matches(w.Only, path) {
+	if kind == vfs.DirKind || len(w.Only) > 1 && !w.matches(w.Only, path) {
 		return true
 	}
 	dir, name := parent(path)
@@ -218,14 +224,27 @@ func (w *walk) visit(path string, kind vfs.Kind, hit bool, work int) bool {
 	return !w.over && w.fatal == nil && meter.Yield(w.ctx) == nil
 }
 
-func matches(all []*search.Pattern, path string) bool {
+// matches reports whether one of many patterns matches path. What it compares counts as entries,
+// and others get their turns meanwhile. After the call has ended nothing matches.
+func (w *walk) matches(all []*search.Pattern, path string) bool {
 	for _, p := range all {
-		if p.Match(path) {
+		if w.compared > compareAhead {
+			if meter.Yield(w.ctx) != nil {
+				return false
+			}
+			w.left.entries -= search.Work(w.compared)
+			w.compared = 0
+		}
+		hit, compared := p.Compare(path)
+		if w.compared += compared; hit {
 			return true
 		}
 	}
 	return false
 }
+
+// compareAhead is how many bytes of patterns are compared before others get their turns.
+const compareAhead = 256 << 10
 
 // parent splits a path into its directory and its last name.
 func parent(path string) (dir, name string) {

@@ -80,6 +80,9 @@ type finder struct {
 // workUnit is how many compared bytes cost as much as one entry.
 const workUnit = 512
 
+// Work returns how many entries it costs as much as to compare that many bytes.
+func Work(compared int) int { return compared / workUnit }
+
 // found visits an entry.
 func (f *finder) found(path string, kind vfs.Kind, hit bool) bool {
 	work := 1 + f.compared/workUnit

@@ -204,17 +204,25 @@ func (p *Pattern) Matched(s State) bool {
 
 // Match reports whether path matches.
 func (p *Pattern) Match(path string) bool {
+	hit, _ := p.Compare(path)
+	return hit
+}
+
+// Compare is Match, and returns about how many bytes it compared, at most.
+func (p *Pattern) Compare(path string) (hit bool, compared int) {
 	var memory [2][16]int32 // enough for most
 	s, free := p.from, memory[0][:0]
 	for i, more := 0, true; more; i++ {
 		var name string
 		name, path, more = strings.Cut(path, "/")
-		if s, _ = p.stepTo(free, s, name); len(s) == 0 {
-			return false
+		n := 0
+		s, n = p.stepTo(free, s, name)
+		if compared += n; len(s) == 0 {
+			return false, compared
 		}
 		free = memory[(i+1)%2][:0]
 	}
-	return p.Matched(s)
+	return p.Matched(s), compared
 }
 
 // names returns the only names that can match next, when the pattern alone tells them.
