@@ -75,6 +75,10 @@ func (c *touchCommand) Run(e *env) error {
 		}
 	}
 	a := vfs.Attributes{ModifiedMs: new(at.UnixMilli())}
+	if a.Check() != nil {
+		last := time.UnixMilli(vfs.MaxModifiedMs).UTC()
+		return usageError{"a time is from 1970-01-01T00:00:00Z to " + last.Format(time.RFC3339)}
+	}
 	d, err := c.dir(e)
 	if err != nil {
 		return err

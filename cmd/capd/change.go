@@ -125,7 +125,7 @@ func (c *mkdirCommand) Run(e *env) error {
 	path := trimPath(c.Path)
 	if !c.Parents {
 		_, err := d.CreateDir(e, path)
-		return belowMissing(path, err)
+		return instead(belowMissing(path, err), taken, "; if it is a directory, mkdir -p takes it as it is")
 	}
 	names, err := vfs.SplitPath(path)
 	if err != nil {

@@ -36,7 +36,7 @@ Examples:
   capd edit project/main.go --old 'x := 1' --new 'x := 2'
   capd edit project/main.go --old Foo --new Bar --all --dry-run
   capd edit project/main.go --old-file old.txt --new-file - < new.txt
-  capd edit project/main.go --lines 10:12 --new '// gone' --if "$V"`
+  capd edit project/main.go --lines 10:12 --new '// gone' --if-version "$V"`
 }
 
 // editedJSON is what an edit has done, as --json prints it.

@@ -70,7 +70,7 @@ func (f capFlag) dir(e *env) (*client.Dir, error) {
 	}
 	d, ok := n.(*client.Dir)
 	if !ok {
-		return nil, vfs.Errorf(vfs.NotDir, "this capability is a file; cat, stat, put and append take it without a path")
+		return nil, vfs.Errorf(vfs.NotDir, "this capability is a file; cat, stat, put, append and edit take it without a path")
 	}
 	return d, nil
 }

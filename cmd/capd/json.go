@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"capd/client"
 	"capd/jsonfile"
@@ -115,6 +116,14 @@ func (c *jsonSetCommand) Run(e *env) error {
 		return err
 	}
 	v, err := f.WriteJSON(e, c.Pointer, value, cond)
+	if !c.String {
+		err = reworded(err, func(msg string) string {
+			if strings.HasPrefix(msg, "the value is not valid JSON") {
+				msg += "; --string makes a text a string"
+			}
+			return msg
+		})
+	}
 	return wrote(e, path, v, err)
 }
 

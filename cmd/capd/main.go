@@ -297,8 +297,11 @@ func report(e *env, err error) int {
 	case errors.As(err, &parse):
 		fmt.Fprintf(e.stderr, "capd: usage: %s\n", parse.Error())
 		name := "capd"
-		if c := parse.Context.Command(); c != "" {
-			name += " " + strings.Fields(c)[0]
+		for _, word := range strings.Fields(parse.Context.Command()) {
+			if strings.HasPrefix(word, "<") { // an argument
+				break
+			}
+			name += " " + word
 		}
 		fmt.Fprintf(e.stderr, "See %s --help\n", name)
 		return exitUsage

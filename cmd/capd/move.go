@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"capd/cap/wire"
@@ -48,7 +49,11 @@ func (c *mvCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return d.Move(e, path, d, target, from, to)
+	err = d.Move(e, path, d, target, from, to)
+	if ve, ok := errors.AsType[*vfs.Error](err); ok && strings.HasPrefix(ve.Error(), string(ve.Code)+": "+target+": ") {
+		err = belowMissing(target, err)
+	}
+	return instead(err, taken, "; replace it with --replace, or choose another name")
 }
 
 // target returns the new path of path.
@@ -67,7 +72,7 @@ func (c *mvCommand) target(e *env, d *client.Dir, path string) (string, error) {
 	case err == nil && strings.HasSuffix(c.To, "/"):
 		return "", vfs.At(to, vfs.NotDir)
 	case err != nil && strings.HasSuffix(c.To, "/"):
-		return "", err
+		return "", belowMissing(c.To, err)
 	}
 	return to, nil // if it is wrong, the host says so
 }

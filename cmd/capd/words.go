@@ -27,7 +27,7 @@ var words = []struct{ said, here string }{
 	{"; see grants", "; capd grants --all lists them"},
 	{"; see shares", "; capd attenuate --list lists what was"},
 	{"; look it up again", "; it was moved, removed or made again meanwhile: look with capd ls, and try again"},
-	{"; remove it first or choose another", "; remove it first with capd rm, or choose another"},
+	{taken, "; remove it first with capd rm, or choose another"},
 	{"; open a Dir on the way", "; make a locator for a part of the way with capd attenuate --path"},
 	{"; if you hold a higher Dir, call walk or subDir there", "; with a locator for more of the tree it may work"},
 	{"a link leads out of this Dir (its target is not shown)", "a link leads out of what the locator gives (its target is not shown)"},
@@ -41,6 +41,7 @@ var words = []struct{ said, here string }{
 	{"the host does not know this method", "the host is another version of capd and cannot do this"},
 	{"what this was called on has no such method; a File has none of a Dir's, and a Dir none of a File's", "this is a file where the command needs a directory, or a directory where it needs a file"},
 	{", or ask for more", ", or ask whoever runs the host for more"},
+	{", or replace all", ", or replace each of them with --all"},
 	{"; remove something", "; remove something with capd rm"},
 	{"; release some", "; let some commands end"},
 	{"; close some", "; let some commands end"},
@@ -143,9 +144,17 @@ func belowMissing(path string, err error) error {
 	if vfs.CodeOf(err) != vfs.NotFound || !strings.Contains(path, "/") {
 		return err
 	}
+	return instead(err, lists, "; capd mkdir -p DIR makes directories")
+}
+
+// taken ends a message about a name that something has already.
+const taken = "; remove it first or choose another"
+
+// instead returns err with the end here of its message, if it ends with said.
+func instead(err error, said, here string) error {
 	return reworded(err, func(msg string) string {
-		if text, ok := strings.CutSuffix(msg, lists); ok {
-			return text + "; capd mkdir -p DIR makes directories"
+		if text, ok := strings.CutSuffix(msg, said); ok {
+			return text + here
 		}
 		return msg
 	})
