@@ -65,6 +65,10 @@ var dirNeeds = []needing{
 		}
 		return nil
 	}},
+	{"tree", client.List, "`withStat`: metadata; ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.Tree(ctx, "", client.TreeOptions{})
+		return err
+	}},
 	{"glob", client.List, "ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error { return failed(d.Glob(ctx, "sub/*")) }},
 	{"grep", client.Read | client.List, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		return failed(d.Grep(ctx, client.Grep{Path: "sub", Pattern: "x"}))

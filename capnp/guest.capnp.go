@@ -1468,6 +1468,115 @@ func NewContent_List(s *capnp.Segment, sz int32) (Content_List, error) {
 	return capnp.StructList[Content](l), err
 }
 
+type Branch capnp.Struct
+
+// Branch_TypeID is the unique identifier for the type Branch.
+const Branch_TypeID = 0xfa37160d2dfc5bae
+
+func NewBranch(s *capnp.Segment) (Branch, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1})
+	return Branch(st), err
+}
+
+func NewRootBranch(s *capnp.Segment) (Branch, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1})
+	return Branch(st), err
+}
+
+func ReadRootBranch(msg *capnp.Message) (Branch, error) {
+	root, err := msg.Root()
+	return Branch(root.Struct()), err
+}
+
+func (s Branch) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Branch) DecodeFromPtr(p capnp.Ptr) Branch {
+	return Branch(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Branch) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Branch) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Branch) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Branch) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Branch) Stat() (Stat, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Stat(p.Struct()), err
+}
+
+func (s Branch) HasStat() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Branch) SetStat(v Stat) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewStat sets the stat field to a newly
+// allocated Stat struct, preferring placement in s's segment.
+func (s Branch) NewStat() (Stat, error) {
+	ss, err := NewStat(capnp.Struct(s).Segment())
+	if err != nil {
+		return Stat{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Branch) Depth() uint16 {
+	return capnp.Struct(s).Uint16(0)
+}
+
+func (s Branch) SetDepth(v uint16) {
+	capnp.Struct(s).SetUint16(0, v)
+}
+
+func (s Branch) More() uint32 {
+	return capnp.Struct(s).Uint32(4)
+}
+
+func (s Branch) SetMore(v uint32) {
+	capnp.Struct(s).SetUint32(4, v)
+}
+
+func (s Branch) AtLeast() bool {
+	return capnp.Struct(s).Bit(16)
+}
+
+func (s Branch) SetAtLeast(v bool) {
+	capnp.Struct(s).SetBit(16, v)
+}
+
+func (s Branch) Left() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Branch) SetLeft(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+// Branch_List is a list of Branch.
+type Branch_List = capnp.StructList[Branch]
+
+// NewBranch creates a new list of Branch.
+func NewBranch_List(s *capnp.Segment, sz int32) (Branch_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1}, sz)
+	return capnp.StructList[Branch](l), err
+}
+
 type Ref capnp.Struct
 
 type Ref_Which uint16
@@ -5905,6 +6014,178 @@ func (s Dir_readMany_Results) NewFiles(n int32) (Content_List, error) {
 	return l, err
 }
 
+type Dir_tree_Params capnp.Struct
+
+// Dir_tree_Params_TypeID is the unique identifier for the type Dir_tree_Params.
+const Dir_tree_Params_TypeID = 0xb7bdd334cb9b94c9
+
+func (s Dir_tree_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_tree_Params) DecodeFromPtr(p capnp.Ptr) Dir_tree_Params {
+	return Dir_tree_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_tree_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_tree_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_tree_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_tree_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_tree_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_tree_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_tree_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_tree_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_tree_Params) Depth() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Dir_tree_Params) SetDepth(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s Dir_tree_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(4)
+}
+
+func (s Dir_tree_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(4, v)
+}
+
+func (s Dir_tree_Params) MaxBytes() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Dir_tree_Params) SetMaxBytes(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+func (s Dir_tree_Params) IgnoreFiles() bool {
+	return capnp.Struct(s).Bit(96)
+}
+
+func (s Dir_tree_Params) SetIgnoreFiles(v bool) {
+	capnp.Struct(s).SetBit(96, v)
+}
+
+func (s Dir_tree_Params) NoHidden() bool {
+	return capnp.Struct(s).Bit(97)
+}
+
+func (s Dir_tree_Params) SetNoHidden(v bool) {
+	capnp.Struct(s).SetBit(97, v)
+}
+
+func (s Dir_tree_Params) WithStat() bool {
+	return capnp.Struct(s).Bit(98)
+}
+
+func (s Dir_tree_Params) SetWithStat(v bool) {
+	capnp.Struct(s).SetBit(98, v)
+}
+
+type Dir_tree_Results capnp.Struct
+
+// Dir_tree_Results_TypeID is the unique identifier for the type Dir_tree_Results.
+const Dir_tree_Results_TypeID = 0xdb2dac7864402164
+
+func (s Dir_tree_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_tree_Results) DecodeFromPtr(p capnp.Ptr) Dir_tree_Results {
+	return Dir_tree_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_tree_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_tree_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_tree_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_tree_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_tree_Results) Branches() (Branch_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Branch_List(p.List()), err
+}
+
+func (s Dir_tree_Results) HasBranches() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_tree_Results) SetBranches(v Branch_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewBranches sets the branches field to a newly
+// allocated Branch_List, preferring placement in s's segment.
+func (s Dir_tree_Results) NewBranches(n int32) (Branch_List, error) {
+	l, err := NewBranch_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Branch_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_tree_Results) Missed() (Missed_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Missed_List(p.List()), err
+}
+
+func (s Dir_tree_Results) HasMissed() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_tree_Results) SetMissed(v Missed_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewMissed sets the missed field to a newly
+// allocated Missed_List, preferring placement in s's segment.
+func (s Dir_tree_Results) NewMissed(n int32) (Missed_List, error) {
+	l, err := NewMissed_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Missed_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -8678,6 +8959,9 @@ func (s Revoker_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
+// Branch_stat is the place of the field stat of Branch in a pipelined path.
+const Branch_stat vat.Field = 0
+
 // Content_data is the place of the field data of Content, a Data.
 const Content_data vat.Field = 0
 
@@ -8752,6 +9036,9 @@ var Dir_archive = vat.Method[Dir_archive_Params, Dir_archive_Results]{Interface:
 
 // Dir_readMany describes Dir.readMany to package vat.
 var Dir_readMany = vat.Method[Dir_readMany_Params, Dir_readMany_Results]{Interface: Dir_TypeID, ID: 22, Name: "Dir.readMany", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Dir_tree describes Dir.tree to package vat.
+var Dir_tree = vat.Method[Dir_tree_Params, Dir_tree_Results]{Interface: Dir_TypeID, ID: 23, Name: "Dir.tree", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
 
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2

@@ -97,16 +97,19 @@ func entries(l schema.Stat_List) ([]Entry, error) {
 	}
 	out := make([]Entry, l.Len())
 	for i := range out {
-		st := l.At(i)
-		name, err := wire.Name(st)
-		if err != nil {
+		var err error
+		if out[i], err = entryOf(l.At(i)); err != nil {
 			return nil, err
 		}
-		info, err := wire.Info(st)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = Entry{Name: name, Info: info, Known: st.Looked()}
 	}
 	return out, nil
+}
+
+func entryOf(st schema.Stat) (Entry, error) {
+	name, err := wire.Name(st)
+	if err != nil {
+		return Entry{}, err
+	}
+	info, err := wire.Info(st)
+	return Entry{Name: name, Info: info, Known: st.Looked()}, err
 }

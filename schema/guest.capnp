@@ -146,6 +146,15 @@ struct Content {
   error @2 :Text;            # as in Missed; empty if the file was read
 }
 
+struct Branch {
+  # An entry of a tree.
+  stat @0 :Stat;             # name, type and, of a file, the size if it was asked for; of the directory itself the name is empty
+  depth @1 :UInt16;          # 0 for the directory itself, 1 for its entries
+  more @2 :UInt32;           # how many entries of this directory are not shown
+  atLeast @3 :Bool;          # not all of its entries were looked at, so there may be more
+  left @4 :UInt32;           # how many were left out because they are ignored or hidden
+}
+
 struct Ref {
   # A capability to a directory or to a file.
   union {
@@ -371,6 +380,15 @@ interface Dir {
   # most 256 paths (tooLarge), and at most 4 MiB of contents. Where the next content does not fit, files ends: ask again
   # for the rest. There is always one, unless there are no paths. A file that cannot be read has an error, and the others
   # are read. Nobody is asked for an approval: a file that needs one has askDenied, and readBytes asks.
+
+  tree @23 (path :Text, depth :UInt32, limit :UInt32, maxBytes :UInt32, ignoreFiles :Bool, noHidden :Bool, withStat :Bool) -> (branches :List(Branch), missed :List(Missed));
+  # Returns the shape of the directory at path (empty: this Dir), in tree order: the directory itself, and what is below it.
+  # It is made level by level until a bound is met, at most depth levels (0: all), limit entries (0: 1000; at most
+  # 10,000), and maxBytes of names (0 and at most 1 MiB; each counts 1 more, and 2 for each level above). A level that does
+  # not fit is shared evenly by its directories, and in each the directories come first. What is left out is counted; it
+  # looks at about 50,000 entries at most. Links are not followed. ignoreFiles, noHidden and missed as in glob; the ignore
+  # files from this Dir down to path count, too, but path itself is shown even if it is ignored. withStat: sizes of files,
+  # which need the right to metadata. Errors as openDir.
 }
 
 interface File {

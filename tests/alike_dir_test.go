@@ -235,6 +235,35 @@ func (a *asker) glob(d dirCap, pattern, after string, limit uint32) {
 	})
 }
 
+// shape asks for a tree.
+func (a *asker) shape(d dirCap, path string, depth, limit, maxBytes uint32, flags [3]bool) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.tree %q depth %d limit %d bytes %d %v", d.how, path, depth, limit, maxBytes, flags), schema.Dir_tree, func(p schema.Dir_tree_Params, _ *vat.Caps) error {
+		p.SetDepth(depth)
+		p.SetLimit(limit)
+		p.SetMaxBytes(maxBytes)
+		p.SetIgnoreFiles(flags[0])
+		p.SetNoHidden(flags[1])
+		p.SetWithStat(flags[2])
+		return p.SetPath(path)
+	}, func(r schema.Dir_tree_Results, _ *vat.Caps) (string, error) {
+		l, err := r.Branches()
+		var b strings.Builder
+		for i := range l.Len() {
+			st, err := l.At(i).Stat()
+			if err != nil {
+				return "", err
+			}
+			name, err := st.Name()
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&b, "%d %q %v %d more %d %v left %d; ", l.At(i).Depth(), name, st.Type(), st.SizeBytes(), l.At(i).More(), l.At(i).AtLeast(), l.At(i).Left())
+		}
+		return b.String(), err
+	})
+}
+
 // globLeaving leaves out what ignore files name, or hidden names.
 func (a *asker) globLeaving(d dirCap, pattern string, ignored, hidden bool) {
 	a.Helper()

@@ -91,6 +91,11 @@ func look(a *asker) {
 		a.globLeaving(root, pattern, true, false)
 		a.globLeaving(root, pattern, false, true)
 	}
+	for _, path := range []string{"", "d", "ld", "f", "missing", "../x", "/"} {
+		a.shape(root, path, 0, 0, 0, [3]bool{})
+		a.shape(root, path, 1, 3, 0, [3]bool{true, false, true})
+		a.shape(root, path, 0, 0, 20, [3]bool{false, true, false})
+	}
 	for _, after := range []string{"d", "d/e/h", "zzzz", "../x", "/", "\xff", "d//e"} {
 		a.glob(root, "**", after, 5)
 	}

@@ -20,7 +20,7 @@ var nodeSources = strings.Fields(`
 	petitioner.Petitions.Request authority.Petitioner.Request
 
 	dir.Of file.Of wire.Node vfs.AsDir vfs.AsFile vfs.Dup
-	vfs.Dir.Create vfs.Dir.Lookup vfs.Dir.Mkdir vfs.Walk vfs.WalkLink vfs.WalkParent
+	vfs.Dir.Create vfs.Dir.Lookup vfs.Dir.Mkdir vfs.Walk vfs.WalkDir vfs.WalkLink vfs.WalkParent vfs.LookupAs diff.Cursor.Open
 	membrane.Narrow membrane.ReadOnlyDir membrane.ReadOnlyFile membrane.Revocable membrane.RevocableDir membrane.RevocableFile
 `)
 

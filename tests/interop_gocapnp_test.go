@@ -221,6 +221,19 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d files, the first %q, %v", files.Len(), data, err)
 		}
 	})
+	run("tree", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_tree, func(p schema.Dir_tree_Params) error {
+			p.SetDepth(1)
+			p.SetLimit(2)
+			return nil
+		})
+		ok(g, err)
+		branches, err := r.Branches()
+		ok(g, err)
+		if branches.Len() != 3 || branches.At(0).Depth() != 0 || branches.At(0).More() == 0 || branches.At(2).Depth() != 1 {
+			g.Errorf("%d branches, %d more", branches.Len(), branches.At(0).More())
+		}
+	})
 	run("write", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
 			p.SetData([]byte("put"))

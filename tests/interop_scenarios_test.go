@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 23\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 24\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
@@ -88,7 +88,12 @@ glob **/*.md 3 a.md docs/b.md docs/deep/c.md
 glob docs/** 5 docs docs/b.md docs/deep docs/deep/c.md docs/up
 glob {a,exec}.* 2 a.md exec.sh
 glob many/f*7 50 many/f0007 many/f0017 many/f0027 many/f0037 many/f0047
-glob none* 0 -`)},
+glob none* 0 -
+tree 0  5 0
+tree 1 .git 1 0
+tree 1 a.md 0 0
+tree 1 docs 3 0
+tree 1 many 500 0`)},
 	{name: "grep", refused: "invalid notFound", want: exactly(`
 grep - more true
 docs/b.md

@@ -31,7 +31,7 @@ var layers = []layer{
 
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
-	{of: "capd/vfs/search", may: "capd/vfs capd/vfs/ignore", pure: true},
+	{of: "capd/vfs/search", may: "capd/vfs capd/vfs/diff capd/vfs/ignore", pure: true},
 	{of: "capd/vfs/grep", may: "capd/meter capd/vfs capd/vfs/ignore capd/vfs/search", pure: true},
 	{of: "capd/vfs/ignore", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/lines", may: "capd/meter capd/vfs", pure: true},
@@ -143,7 +143,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 // capLayer translates between the wire and vfs. It knows neither who holds what nor
 // where anything is stored.
 const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/wire capd/meter " +
-	"capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/grep capd/vfs/ignore capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vat capd/capnp capd/help " + serialization
+	"capd/vfs capd/vfs/diff capd/vfs/edit capd/vfs/editing capd/vfs/grep capd/vfs/ignore capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, without packages
 // that only read and write text.

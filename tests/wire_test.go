@@ -68,6 +68,19 @@ var operations = map[string]operation{
 		defer noteOpened(ctx, a)
 		return list(ctx, sub)
 	},
+	"tree": func(ctx context.Context, d *vat.Cap, path string) (text string, err error) {
+		err = vat.Do(ctx, d, schema.Dir_tree, func(p schema.Dir_tree_Params, _ *vat.Caps) error { return p.SetPath(path) },
+			func(r schema.Dir_tree_Results, _ *vat.Caps) error {
+				l, err := r.Branches()
+				for i := range l.Len() {
+					st, _ := l.At(i).Stat()
+					name, _ := st.Name()
+					text += name + "\n"
+				}
+				return err
+			})
+		return text, err
+	},
 	"glob": func(ctx context.Context, d *vat.Cap, path string) (string, error) { return glob(ctx, d, path) },
 	"stat": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
 		return "", vat.Do(ctx, f, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error { p.SetWithVersion(true); return nil }, nil)

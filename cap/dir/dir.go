@@ -84,6 +84,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try()),
 		// looks at every entry below
 		vat.Handle(schema.Dir_glob, wire.Ordered(membrane.OpList, (*server).glob), vat.Heavy()),
+		// likewise
+		vat.Handle(schema.Dir_tree, wire.Ordered(membrane.OpList, (*server).tree), vat.Heavy()),
 		// and reads every file
 		vat.Handle(schema.Dir_grep, wire.Ordered(membrane.OpList, (*server).grep), vat.Heavy()),
 		// reads as many files as a message takes

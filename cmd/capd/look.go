@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -135,47 +134,6 @@ func (c *lsCommand) Run(e *env) error {
 	return w.Flush()
 }
 
-type treeCommand struct {
-	Path string `arg:"" optional:"" help:"A directory (default: the capability itself)."`
-	JSON bool   `name:"json" help:"Print a JSON array of paths with their types."`
-	Max  int    `default:"10000" help:"Stop after this many entries."`
-	capFlag
-}
-
-func (treeCommand) Help() string {
-	return `Links are shown and not followed. A directory that cannot be listed is named on standard error, and
-the exit code is 1.
-
-Examples:
-  capd tree project
-  capd tree project/docs --json`
-}
-
-func (c *treeCommand) Run(e *env) error {
-	_, n, err := c.node(e, trimPath(c.Path), true)
-	if err != nil {
-		return err
-	}
-	d, ok := n.(*client.Dir)
-	if !ok {
-		return vfs.At(c.Path, vfs.Errorf(vfs.NotDir, "tree shows a directory; see cat and stat"))
-	}
-	p := newPainter(e.stdout)
-	cut, missed, err := found(e, d.Glob(e, "**"), c.Max, c.JSON, func(entry vfs.Entry) string {
-		name := entry.Name[strings.LastIndexByte(entry.Name, '/')+1:]
-		return strings.Repeat("  ", strings.Count(entry.Name, "/")) + p.label(name, vfs.Info{Kind: entry.Kind})
-	})
-	switch {
-	case err != nil:
-		return err
-	case cut:
-		return vfs.At(c.Path, vfs.Errorf(vfs.Limit, "there is more than these %d entries; see --max", c.Max))
-	case missed != nil:
-		return below(trimPath(c.Path), missed)
-	}
-	return nil
-}
-
 // leaveFlags say what a search leaves out.
 type leaveFlags struct {
 	NoIgnore bool `help:"Also show what ignore files name, and .git."`
@@ -192,31 +150,26 @@ func (f leaveFlags) leave() (all []client.Leave) {
 	return all
 }
 
-// found prints what a search finds, at most that many entries, as JSON or a line each. It reports whether there
-// are more, and what could not be listed.
-func found(e *env, search iter.Seq2[vfs.Entry, error], most int, asJSON bool, line func(vfs.Entry) string) (cut bool, missed *client.Unlisted, err error) {
-	js, n := []nameJSON{}, 0
+// found prints what a search finds, as JSON or a line each. It returns what could not be listed.
+func found(e *env, search iter.Seq2[vfs.Entry, error], asJSON bool) (missed *client.Unlisted, err error) {
+	js := []nameJSON{}
 	for entry, err := range search {
 		if errors.As(err, &missed) {
 			break
 		}
 		if err != nil {
-			return false, nil, err
+			return nil, err
 		}
-		if cut = n == most; cut {
-			break
-		}
-		n++
 		if asJSON {
 			js = append(js, asName(entry.Name, entry.Kind))
-		} else if _, err := fmt.Fprintln(e.stdout, line(entry)); err != nil {
-			return false, nil, err
+		} else if _, err := fmt.Fprintln(e.stdout, vfs.Printable(entry.Name)); err != nil {
+			return nil, err
 		}
 	}
 	if asJSON {
 		err = printJSON(e.stdout, js)
 	}
-	return cut, missed, err
+	return missed, err
 }
 
 type globCommand struct {
@@ -245,21 +198,11 @@ func (c *globCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	_, missed, err := found(e, d.Glob(e, c.Pattern, c.leave()...), math.MaxInt, c.JSON, func(entry vfs.Entry) string { return vfs.Printable(entry.Name) })
+	missed, err := found(e, d.Glob(e, c.Pattern, c.leave()...), c.JSON)
 	if err == nil && missed != nil {
 		err = missed
 	}
 	return err
-}
-
-// below puts path in front of the paths in missed.
-func below(path string, missed *client.Unlisted) error {
-	for i, err := range missed.Errors {
-		if ve, ok := errors.AsType[*vfs.Error](err); ok {
-			missed.Errors[i] = vfs.At(vfs.Join(path, ve.Path), err)
-		}
-	}
-	return missed
 }
 
 type statCommand struct {

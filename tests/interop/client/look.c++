@@ -61,6 +61,11 @@ SCENARIO(glob) {
     }
     say("glob", pattern, count, all.size() > 0 ? all.slice(1) : kj::StringPtr("-"));
   }
+  auto tree = guest(call(guest.dir.treeRequest(), [](auto& t) {
+    t.setDepth(1);
+    t.setLimit(4);
+  }));
+  for (auto b : tree.getBranches()) say("tree", b.getDepth(), b.getStat().getName(), b.getMore(), b.getLeft());
   refused(guest, "invalid", call(guest.dir.globRequest(), [](auto& g) { g.setPattern("[a"); }));
 }
 

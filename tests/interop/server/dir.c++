@@ -45,8 +45,8 @@ class Directory final : public Dir::Server, public Served {
     auto path = c.getParams().getPath();
     auto found = ::walk(node, path);
     if (found->type != Type::FILE) fail("isDir", path, "this is a directory");
-    auto answer = [this, c, found]() mutable { c.getResults().setFile(tree.file(found, below(lease))); };
-    if (path == "slow") return tree.gone.addBranch().then(kj::mv(answer));
+    auto answer = [this, c, found]() mutable { c.getResults().setFile(store.file(found, below(lease))); };
+    if (path == "slow") return store.gone.addBranch().then(kj::mv(answer));
     answer();
     return kj::READY_NOW;
   }
@@ -55,7 +55,7 @@ class Directory final : public Dir::Server, public Served {
     auto params = c.getParams();
     auto version = replace(params.getPath(), params.getIfVersion(), string(params.getData()));
     c.getResults().setVersion(bytes(version));
-    if (params.getPath() == "go") tree.go->fulfill();
+    if (params.getPath() == "go") store.go->fulfill();
     return kj::READY_NOW;
   }
 
@@ -64,7 +64,7 @@ class Directory final : public Dir::Server, public Served {
     auto params = c.getParams();
     std::string path = params.getPath().cStr();
     auto self = thisCap();
-    c.getResults().setWriter(tree.writer(lease, [this, self, path](std::string content) {
+    c.getResults().setWriter(store.writer(lease, [this, self, path](std::string content) {
       capnp::MallocMessageBuilder none;
       return replace(path.c_str(), none.getRoot<IfVersion>(), kj::mv(content));
     }));
@@ -78,12 +78,12 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> createDir(CreateDirContext c) override {
-    c.getResults().setDir(tree.dir(create(c.getParams().getPath(), Type::DIRECTORY), below(lease)));
+    c.getResults().setDir(store.dir(create(c.getParams().getPath(), Type::DIRECTORY), below(lease)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> createFile(CreateFileContext c) override {
-    c.getResults().setFile(tree.file(create(c.getParams().getPath(), Type::FILE), below(lease)));
+    c.getResults().setFile(store.file(create(c.getParams().getPath(), Type::FILE), below(lease)));
     return kj::READY_NOW;
   }
 
@@ -106,7 +106,7 @@ class Directory final : public Dir::Server, public Served {
       return kj::READY_NOW;
     }
     auto to = c.getParams().getDst();
-    return tree.dirs.getLocalServer(to).then([this, c](kj::Maybe<Dir::Server&> dst) mutable {
+    return store.dirs.getLocalServer(to).then([this, c](kj::Maybe<Dir::Server&> dst) mutable {
       KJ_IF_MAYBE(d, dst) {
         moveTo(c.getParams(), kj::downcast<Directory>(*d));
       } else {
@@ -116,14 +116,14 @@ class Directory final : public Dir::Server, public Served {
   }
 
   kj::Promise<void> readOnly(ReadOnlyContext c) override {
-    c.getResults().setDir(tree.dir(node, below(lease, true)));
+    c.getResults().setDir(store.dir(node, below(lease, true)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> revocable(RevocableContext c) override {
     auto lent = below(lease);
-    c.getResults().setDir(tree.dir(node, lent));
-    c.getResults().setRevoker(tree.revoker(lent));
+    c.getResults().setDir(store.dir(node, lent));
+    c.getResults().setRevoker(store.revoker(lent));
     return kj::READY_NOW;
   }
 
@@ -132,8 +132,8 @@ class Directory final : public Dir::Server, public Served {
     std::string name = path.cStr();
     describe(to.initStat(), name.substr(name.rfind('/') + 1).c_str(), *found);
     switch (found->type) {
-      case Type::DIRECTORY: to.setDir(tree.dir(found, below(lease))); break;
-      case Type::FILE: to.setFile(tree.file(found, below(lease))); break;
+      case Type::DIRECTORY: to.setDir(store.dir(found, below(lease))); break;
+      case Type::FILE: to.setFile(store.file(found, below(lease))); break;
       default: to.initLink().setTarget(found->content);
     }
   }
@@ -142,7 +142,7 @@ class Directory final : public Dir::Server, public Served {
     lease->look();
     auto found = ::walk(node, path);
     if (found->type != Type::DIRECTORY) fail("notDir", path, "this is a file");
-    return tree.dir(found, below(lease));
+    return store.dir(found, below(lease));
   }
 
   InodePtr create(kj::StringPtr path, Type type) {

@@ -59,7 +59,7 @@ class Bytes final : public File::Server, public Served {
   kj::Promise<void> stage(StageContext c) override {
     lease->change();
     auto self = thisCap();
-    c.getResults().setWriter(tree.writer(lease, [this, self](std::string content) {
+    c.getResults().setWriter(store.writer(lease, [this, self](std::string content) {
       capnp::MallocMessageBuilder none;
       return replace(none.getRoot<IfVersion>(), kj::mv(content));
     }));
@@ -113,14 +113,14 @@ class Bytes final : public File::Server, public Served {
   }
 
   kj::Promise<void> readOnly(ReadOnlyContext c) override {
-    c.getResults().setFile(tree.file(node, below(lease, true)));
+    c.getResults().setFile(store.file(node, below(lease, true)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> revocable(RevocableContext c) override {
     auto lent = below(lease);
-    c.getResults().setFile(tree.file(node, lent));
-    c.getResults().setRevoker(tree.revoker(lent));
+    c.getResults().setFile(store.file(node, lent));
+    c.getResults().setRevoker(store.revoker(lent));
     return kj::READY_NOW;
   }
 
@@ -149,8 +149,8 @@ File::Client Tree::file(InodePtr node, LeasePtr lease) { return files.add(kj::he
 // answered when for a moment no more have come, and commit says how many bytes were unanswered at most.
 class Staging final : public Writer::Server {
  public:
-  Staging(Tree& tree, LeasePtr lease, kj::Function<std::string(std::string)> commit)
-      : tree(tree), lease(kj::mv(lease)), done(kj::mv(commit)) {}
+  Staging(Tree& store, LeasePtr lease, kj::Function<std::string(std::string)> commit)
+      : store(store), lease(kj::mv(lease)), done(kj::mv(commit)) {}
   ~Staging() noexcept(false) {
     if (!committed) say("dropped");
   }
@@ -165,7 +165,7 @@ class Staging final : public Writer::Server {
     most = kj::max(most, unanswered);
     auto answered = kj::newPromiseAndFulfiller<void>();
     waiting.push_back(kj::mv(answered.fulfiller));
-    quiet = tree.timer.afterDelay(100 * kj::MILLISECONDS).then([this] {
+    quiet = store.timer.afterDelay(100 * kj::MILLISECONDS).then([this] {
       for (auto& w : waiting) w->fulfill();
       waiting.clear();
       unanswered = 0;
@@ -183,7 +183,7 @@ class Staging final : public Writer::Server {
   }
 
  private:
-  Tree& tree;
+  Tree& store;
   LeasePtr lease;
   kj::Function<std::string(std::string)> done;
   std::string content;

@@ -53,27 +53,27 @@ Tree::Tree(kj::AsyncIoContext& io) : timer(io.provider->getTimer()), root(make(T
 // Front is the Session of every connection.
 class Front final : public Session::Server {
  public:
-  Front(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::byte> secret) : tree(io) {
-    locators.emplace(string(secret), Served{tree, tree.root, std::make_shared<Lease>()});
+  Front(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::byte> secret) : store(io) {
+    locators.emplace(string(secret), Served{store, store.root, std::make_shared<Lease>()});
   }
 
   kj::Promise<void> restore(RestoreContext c) override {
     auto& s = find(c.getParams().getSecret());
-    tree.set(c.getResults().initRef(), s.node, below(s.lease));
+    store.set(c.getResults().initRef(), s.node, below(s.lease));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> restoreDir(RestoreDirContext c) override {
     auto& s = find(c.getParams().getSecret());
     if (s.node->type != Type::DIRECTORY) fail("notDir", "", "this is a file");
-    c.getResults().setDir(tree.dir(s.node, below(s.lease)));
+    c.getResults().setDir(store.dir(s.node, below(s.lease)));
     return kj::READY_NOW;
   }
 
   kj::Promise<void> restoreFile(RestoreFileContext c) override {
     auto& s = find(c.getParams().getSecret());
     if (s.node->type != Type::FILE) fail("isDir", "", "this is a directory");
-    c.getResults().setFile(tree.file(s.node, below(s.lease)));
+    c.getResults().setFile(store.file(s.node, below(s.lease)));
     return kj::READY_NOW;
   }
 
@@ -81,10 +81,10 @@ class Front final : public Session::Server {
     auto ref = c.getParams().getRef();
     if (ref.isDir()) {
       auto dir = ref.getDir();
-      return tree.dirs.getLocalServer(dir).then([this, c](kj::Maybe<Dir::Server&> s) mutable { mint(c, s); });
+      return store.dirs.getLocalServer(dir).then([this, c](kj::Maybe<Dir::Server&> s) mutable { mint(c, s); });
     }
     auto file = ref.getFile();
-    return tree.files.getLocalServer(file).then([this, c](kj::Maybe<File::Server&> s) mutable { mint(c, s); });
+    return store.files.getLocalServer(file).then([this, c](kj::Maybe<File::Server&> s) mutable { mint(c, s); });
   }
 
  private:
@@ -102,15 +102,15 @@ class Front final : public Session::Server {
       auto shared = below(served.lease);
       std::string secret;
       for (std::random_device random; secret.size() < 32;) secret += static_cast<char>(random());
-      locators.emplace(secret, Served{tree, served.node, shared});
+      locators.emplace(secret, Served{store, served.node, shared});
       c.getResults().setSecret(bytes(secret));
-      c.getResults().setRevoker(tree.revoker(shared));
+      c.getResults().setRevoker(store.revoker(shared));
     } else {
       fail("invalid", "", "share takes a Dir or a File of this host");
     }
   }
 
-  Tree tree;
+  Tree store;
   std::map<std::string, Served> locators;
 };
 

@@ -67,7 +67,7 @@ class Tree {
 
 // Served is what a capability stands for.
 struct Served {
-  Tree& tree;
+  Tree& store;
   InodePtr node;
   LeasePtr lease;
 };
