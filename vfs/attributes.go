@@ -46,9 +46,9 @@ func (a Attributes) String() string {
 
 // Attributer is a File whose attributes can be set by themselves.
 type Attributer interface {
-	// SetAttributes sets a, for which Check is nil. Like a write in place it concerns the
-	// file that has the name now, and is on disk after a Sync. It answers conflict when c
-	// does not hold.
+	// SetAttributes sets a. Like a write in place it concerns the file that has the name
+	// now, and is on disk after a Sync. It answers the error of a.Check, and conflict when
+	// c does not hold.
 	SetAttributes(ctx context.Context, a Attributes, c If) error
 }
 
@@ -59,9 +59,6 @@ func SetAttributes(ctx context.Context, f File, a Attributes, c If) error {
 	set, ok := f.(Attributer)
 	if !ok {
 		return Errorf(Unsupported, "this store keeps no attributes")
-	}
-	if err := a.Check(); err != nil && !IsImmutable(f) { // which answers readOnly for any
-		return err
 	}
 	return set.SetAttributes(ctx, a, c)
 }

@@ -39,7 +39,7 @@ func attributes(p schema.File_setAttributes_Params) (a vfs.Attributes, err error
 	default:
 		return a, errUnknownAttribute
 	}
-	return a, a.Check()
+	return a, nil
 }
 
 var errUnknownAttribute = vfs.Errorf(vfs.Invalid, "this host does not know what is to be set")
