@@ -154,8 +154,8 @@ func TestEveryRight(t *testing.T) {
 	}{
 		{"read", "read,version,open,read a content,rename"},
 		{"list", "list"},
-		{"metadata", "stat a directory,stat a file,stat a link"},
-		{"write", "write,append,truncate,replace a file,replace,put through a link,create,mkdir,rename"},
+		{"metadata", "stat a directory,stat a file,stat a link,set attributes"},
+		{"write", "write,append,truncate,set attributes,replace a file,replace,put through a link,create,mkdir,rename"},
 		{"delete", "remove,rmdir"},
 		{"move", "rename"},
 		{"archive,watch", ""},

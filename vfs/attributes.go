@@ -27,6 +27,15 @@ func (a Attributes) Check() error {
 	return nil
 }
 
+// CheckFor is Check for the attributes of n. It answers nil if n is immutable, which answers readOnly
+// for any.
+func (a Attributes) CheckFor(n Node) error {
+	if IsImmutable(n) {
+		return nil
+	}
+	return a.Check()
+}
+
 // Change reports whether setting a changes a file that is as i says.
 func (a Attributes) Change(i Info) bool {
 	return a.Exec != nil && *a.Exec != i.Exec || a.ModifiedMs != nil && *a.ModifiedMs != i.ModifiedMs

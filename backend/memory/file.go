@@ -111,7 +111,7 @@ func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64,
 
 // SetAttributes implements vfs.Attributer.
 func (f *file) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
-	if err := a.Check(); err != nil {
+	if err := a.CheckFor(f); err != nil {
 		return err
 	}
 	return f.in.store.change(ctx, func(tries int) (step, error) {

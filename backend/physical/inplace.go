@@ -73,7 +73,7 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 // SetAttributes implements vfs.Attributer. Whoever may read a file that is made executable may
 // execute it.
 func (f *File) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
-	if err := a.Check(); err != nil {
+	if err := a.CheckFor(f); err != nil {
 		return err
 	}
 	return f.change(ctx, openToSync, c,

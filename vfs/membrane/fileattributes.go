@@ -15,7 +15,7 @@ func (v *fileView) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If
 	if err := v.single(ctx, t.need); err != nil {
 		return err
 	}
-	if err := a.Check(); err != nil && !vfs.IsImmutable(v.file) { // which answers readOnly for any
+	if err := a.CheckFor(v.file); err != nil {
 		return err
 	}
 	c, err := t.compares(ctx, c, v.Version)

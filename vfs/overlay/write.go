@@ -82,7 +82,7 @@ func (w inPlace) planned(was vfs.Info) (after int64, changes bool) {
 // SetAttributes implements vfs.Attributer. The overlay keeps the executable bit itself, and
 // the store of its contents the time.
 func (f *file) SetAttributes(ctx context.Context, a vfs.Attributes, c vfs.If) error {
-	if err := a.Check(); err != nil {
+	if err := a.CheckFor(f); err != nil {
 		return err
 	}
 	return f.write(ctx, c, inPlace{
