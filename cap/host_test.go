@@ -60,7 +60,7 @@ func restore(ctx context.Context, session *vat.Cap, secret []byte) *vat.Cap {
 // call makes one call and waits. place and read may be nil.
 func call[P, R ~capnp.StructKind](t testing.TB, c *vat.Cap, m vat.Method[P, R], place func(P, *vat.Caps) error, read func(R, *vat.Caps) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	return wire.Decode(vat.Do(ctx, c, m, place, read))
 }

@@ -152,7 +152,7 @@ func TestPrecedence(t *testing.T) {
 func expires(t *testing.T, c *vat.Cap) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		if err = call(t, c, schema.Dir_stat, nil, nil); vfs.CodeOf(err) == vfs.Expired {
 			return
 		}

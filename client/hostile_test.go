@@ -186,7 +186,7 @@ func TestHostileNames(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 			defer cancel()
 			_, d := dialEvil(t, &evil{entries: entries})
 			_, err := collect(d.List(ctx))

@@ -38,7 +38,7 @@ func openDescriptors() int {
 
 // eventually waits until cond holds, and reports whether it does.
 func eventually(cond func() bool) bool {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if cond() {
 			return true
 		}

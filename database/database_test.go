@@ -215,7 +215,7 @@ func TestLaterIsWritten(t *testing.T) {
 	db.Later(put("a", "1"))
 	select {
 	case <-written:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("nothing was written")
 	}
 }

@@ -63,7 +63,7 @@ func TestMalformedFrames(t *testing.T) {
 	} {
 		nc := dial()
 		nc.Write(frame)
-		nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+		nc.SetReadDeadline(time.Now().Add(30 * time.Second))
 		if _, err := io.Copy(io.Discard, nc); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("after %.10q the connection goes on: %v", frame, err)
 		}

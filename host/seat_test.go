@@ -230,7 +230,7 @@ func TestRevokedConnectionsEnd(t *testing.T) {
 	for i, c := range conns {
 		select {
 		case <-c.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatalf("connection %d goes on", i)
 		}
 		if _, err := dirs[i].Stat(t.Context()); vfs.CodeOf(err) != vfs.Revoked {

@@ -220,7 +220,7 @@ func TestCallback(t *testing.T) {
 	cb.Release()
 	select {
 	case <-obj.released:
-	case <-time.After(time.Second):
+	case <-time.After(patience):
 		t.Error("the server kept the callback")
 	}
 }

@@ -423,7 +423,7 @@ func feed(t testing.TB, w *world, b []byte, limit time.Duration) {
 	client.Close()
 	select {
 	case <-conn.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the connection does not end")
 	}
 }

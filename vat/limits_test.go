@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
@@ -305,7 +304,7 @@ func TestCallBytesLimit(t *testing.T) {
 
 // If the peer has not returned the greatest number of calls, further calls to it are refused until it returns one.
 func TestQuestionsLimit(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r, boot, e := opened(t, vat.Limits{Questions: 2})
 	invoke := func(q uint32) { // has the peer called back, and answers after that
@@ -428,7 +427,7 @@ func TestLimitsOfReading(t *testing.T) {
 // A call of a stream waits for those on their way through the same reference, unless there are none.
 func TestStreamBytesLimit(t *testing.T) {
 	const window = 16 << 10
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	over, stop := context.WithCancel(ctx)
 	stop()

@@ -103,7 +103,7 @@ func TestIdleTimeout(t *testing.T) {
 		if err := p.server.Err(); err == nil || !strings.Contains(err.Error(), "idle") {
 			t.Fatalf("p.server.Err(): %v, want it to contain %q", err, "idle")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("an idle connection goes on")
 	}
 }

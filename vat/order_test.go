@@ -326,7 +326,7 @@ func TestThirdParty(t *testing.T) {
 	s.Release()
 	select {
 	case <-far.cancelled:
-	case <-time.After(time.Second):
+	case <-time.After(patience):
 		t.Error("not cancelled")
 	}
 	hop.Release()

@@ -313,7 +313,7 @@ func TestDisembargoesOfAPromiseAreBounded(t *testing.T) {
 	}
 	select {
 	case <-r.conn.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Error("the connection goes on")
 	}
 }

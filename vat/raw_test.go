@@ -48,14 +48,14 @@ func (r *raw) send(fill func(rpc.Message) error) {
 	vat.OK(r.t, fill(root))
 	b, err := msg.Marshal()
 	vat.OK(r.t, err)
-	_ = r.nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	_ = r.nc.SetWriteDeadline(time.Now().Add(patience))
 	_, _ = r.nc.Write(b) // it may have hung up already
 }
 
 // recv returns the next message; ok is false when the connection ended.
 func (r *raw) recv() (m rpc.Message, ok bool) {
 	r.t.Helper()
-	_ = r.nc.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = r.nc.SetReadDeadline(time.Now().Add(patience))
 	msg, err := r.dec.Decode()
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {

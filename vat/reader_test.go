@@ -21,7 +21,7 @@ import (
 func led(t *testing.T, p *pair, e *vat.Cap) {
 	t.Helper()
 	before := p.client.Turns()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for p.client.Turns() < before+10 {
 		if time.Now().After(deadline) {
 			t.Fatal("no caller reads its own answers")
@@ -219,8 +219,8 @@ func TestCallerReadsWholeMessages(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Fatalf("sleep: %v, want %v", err, context.DeadlineExceeded)
 				}
-				if got := time.Since(begun); got >= 300*time.Millisecond {
-					t.Errorf("the caller was held for %v, want less than %v", got, 300*time.Millisecond)
+				if got := time.Since(begun); got >= patience {
+					t.Errorf("the caller was held for %v, want less than %v", got, patience)
 				}
 				wg.Wait()
 			}

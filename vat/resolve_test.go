@@ -101,7 +101,7 @@ func TestChainOfPromises(t *testing.T) {
 	for p := range uint32(40) {
 		r.resolve(5+p, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6 + p); return nil })
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	vat.OK(t, held.Settle(ctx))
 	_, err := depthOf(ctx, held)

@@ -310,10 +310,13 @@ func connectOver(t testing.TB, a, b net.Conn, limits vat.Limits) *pair {
 	return p
 }
 
-// soon waits until ok returns true. The test fails with what if that takes more than 10 s.
+// patience is how long a test waits for what comes at once on an idle machine.
+const patience = 30 * time.Second
+
+// soon waits until ok returns true. The test fails with what if that takes longer than patience.
 func soon(t testing.TB, ok func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Error(what)
 			return

@@ -89,7 +89,7 @@ func TestRemoveLetsOthersGoOn(t *testing.T) {
 	select {
 	case err := <-puts:
 		w.ok(err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("a put waits for the reading of a directory")
 	}
 	close(let)

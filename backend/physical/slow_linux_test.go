@@ -24,7 +24,7 @@ func atOnce(t *testing.T, fs *slowfs.FS, what string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		fs.Release()
 		<-done
 		t.Errorf("%s waits for a file system that hangs", what)

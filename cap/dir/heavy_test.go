@@ -26,7 +26,7 @@ func TestHeavy(t *testing.T) {
 	g := vat.NewConn(b, vat.Options{})
 	defer h.Close()
 	defer g.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	d := g.Bootstrap(ctx)
 	defer d.Release()

@@ -60,7 +60,7 @@ func TestSamePageAtOnce(t *testing.T) {
 	wg.Wait()
 	d.Release()
 	// The last call may hold the directory for a moment after it was answered.
-	for end := time.Now().Add(10 * time.Second); m.Used(meter.Listings) != 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); m.Used(meter.Listings) != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d listings are counted in the end", m.Used(meter.Listings))
 		}

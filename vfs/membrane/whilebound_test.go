@@ -91,7 +91,7 @@ func TestRevokeEndsHashing(t *testing.T) {
 			select {
 			case err := <-done:
 				check.Is(t, name, err, want)
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Fatalf("%s goes on after the revoke", name)
 			}
 			if n := membrane.Watchers(c.Gate); n != 0 {

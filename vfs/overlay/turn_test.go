@@ -202,7 +202,7 @@ func TestOthersGoOn(t *testing.T) {
 			select {
 			case err := <-over:
 				h.must(err)
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Error("others wait for it")
 			}
 			pause.Resume()
