@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"capd/client"
@@ -10,13 +11,26 @@ import (
 	"capd/vfs"
 )
 
+// uses is a flag that says how often a locator can be used, above 0.
+type uses int64
+
+// UnmarshalText reads a decimal number.
+func (u *uses) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 1 {
+		return usageError{"--uses is a number from 1, such as --uses 1; leave it out for any number of times"}
+	}
+	*u = uses(n)
+	return nil
+}
+
 type attenuateCommand struct {
 	ReadOnly bool    `help:"Take away the right to change anything: write, delete and move."`
 	Rights   rights  `placeholder:"R,…" help:"Keep only these rights, of read, write, delete, list, move, archive, watch, metadata."`
 	Path     string  `placeholder:"P" help:"Give only what is at this path."`
 	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
 	Unused   span    `placeholder:"T" help:"End it when no connection has used it for this time."`
-	Uses     int64   `placeholder:"N" help:"How often the locator may be used to connect (default: any number of times)."`
+	Uses     uses    `placeholder:"N" help:"How often the locator may be used to connect (default: any number of times)."`
 	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much may be stored through it: storedBytes=64MiB or storedNodes=1000. May be repeated."`
 	List     bool    `xor:"do" help:"List what was made of the capability, or of what is at --path, and still works."`
 	Revoke   string  `xor:"do" placeholder:"ID" help:"Take one of those back, with everything made of it."`
@@ -108,7 +122,7 @@ func (c *attenuateCommand) terms() (t client.ShareTerms, err error) {
 		}
 	}
 	return client.ShareTerms{
-		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: c.Uses,
+		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: int64(c.Uses),
 		StoredBytes: limits[meter.StoredBytes], StoredNodes: limits[meter.StoredNodes],
 	}, nil
 }

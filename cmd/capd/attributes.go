@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ func (c *chmodCommand) Run(e *env) error {
 			return usageError{"say +x or -x, and then the files: capd chmod +x PATH"}
 		}
 		paths = paths[1:]
+	}
+	if c.NoExec && slices.Contains(paths, "+x") {
+		return usageError{"say +x or -x, and not both"}
 	}
 	return c.set(e, paths, vfs.Attributes{Exec: new(!c.NoExec)})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
@@ -145,18 +146,19 @@ func (c *mkdirCommand) Run(e *env) error {
 }
 
 type rmCommand struct {
-	Path      string  `arg:"" help:"The file, link or empty directory to remove."`
-	Recursive bool    `short:"r" help:"Remove a directory with everything in it."`
-	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
+	Paths     []string `arg:"" name:"path" help:"The files, links or empty directories to remove."`
+	Recursive bool     `short:"r" help:"Remove directories with everything in them."`
+	IfVersion *string  `placeholder:"V" help:"Only if the file's version is this. For one path."`
 	capFlag
 }
 
 func (rmCommand) Help() string {
-	return `A link is removed itself, never what it leads to. With -r, what cannot be removed is named and stays, and the
-exit code is 1.
+	return `A link is removed itself, never what it leads to. What cannot be removed is named and stays, the others are
+removed, and the exit code is 1.
 
 Examples:
   capd rm project/note.txt
+  capd rm project/a.txt project/b.txt
   capd rm -r project/build`
 }
 
@@ -165,19 +167,32 @@ func (c *rmCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if !cond.IsZero() && (c.Recursive || len(c.Paths) > 1) {
+		return usageError{"--if-version is on one file; leave it out with -r or several paths"}
+	}
+	paths := make([]string, len(c.Paths))
+	for i, path := range c.Paths {
+		if paths[i] = trimPath(path); paths[i] == "" {
+			return usageError{"the capability itself cannot be removed; name what is in it"}
+		}
+	}
 	d, err := c.dir(e)
 	if err != nil {
 		return err
 	}
-	path := trimPath(c.Path)
-	if !c.Recursive {
-		return d.RemovePath(e, path, cond)
+	switch {
+	case c.Recursive:
+		return removeTrees(e, d, paths)
+	case len(paths) == 1:
+		return d.RemovePath(e, paths[0], cond)
 	}
-	if !cond.IsZero() {
-		return usageError{"--if-version is on one file; leave it out with -r"}
+	var left leftovers
+	for _, path := range paths {
+		if err := d.RemovePath(e, path, vfs.If{}); err != nil {
+			if err := left.add(path, err); err != nil {
+				return cmp.Or(left.err(), err)
+			}
+		}
 	}
-	if path == "" {
-		return usageError{"the capability itself cannot be removed; name what is in it"}
-	}
-	return removeTree(e, d, path)
+	return left.err()
 }

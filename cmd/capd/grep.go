@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"capd/client"
 	"capd/vfs"
@@ -27,13 +28,21 @@ type grepCommand struct {
 	Hidden     bool     `default:"true" negatable:"" help:"Search names that begin with a dot too (default: yes)."`
 	MaxColumns int      `default:"500" placeholder:"BYTES" help:"Show so much of a long line (${default}, at most 4096)."`
 	JSON       bool     `name:"json" help:"Print a JSON object for each file, one a line."`
+	Habit      struct { // what grep and rg are told, and is so here anyway
+		Recursive bool `short:"r" hidden:""`
+		Numbers   bool `short:"n" name:"line-number" hidden:""`
+		Extended  bool `short:"E" name:"extended-regexp" hidden:""`
+	} `embed:""`
 	capFlag
 }
 
 func (grepCommand) Help() string {
 	return `What the path names is searched even if it is hidden or an ignore file names it. Links are not followed. A
 binary file (it holds a NUL) is named, and its lines are not shown. The exit code is 1 if nothing matches, and
-if a directory or a file could not be read, which is then named on standard error.
+if a directory or a file could not be read, which is then named on standard error. -r, -n and -E are taken
+and change nothing: lines have numbers, and a directory is searched with all in it.
+
+With --json, a line that is not UTF-8 is in base64, in bytes in place of text.
 
 Examples:
   capd grep 'func \w+Handler' project
@@ -53,7 +62,8 @@ type foundJSON struct {
 
 type lineJSON struct {
 	Number    int64  `json:"number"`
-	Text      string `json:"text"`
+	Text      string `json:"text,omitempty"`
+	Bytes     []byte `json:"bytes,omitempty"` // in base64, where the line is not UTF-8
 	SizeBytes int64  `json:"sizeBytes"`
 	FromByte  int64  `json:"fromByte"`
 	Match     bool   `json:"match"`
@@ -63,7 +73,10 @@ func asFoundJSON(f client.Found) foundJSON {
 	name := asName(f.Path, vfs.FileKind)
 	js := foundJSON{Path: name.Name, RawPath: name.RawName, Count: f.Count, Binary: f.Binary, Lines: make([]lineJSON, len(f.Lines))}
 	for i, l := range f.Lines {
-		js.Lines[i] = lineJSON{l.Number, l.Text, l.Size, l.From, l.Match}
+		js.Lines[i] = lineJSON{Number: l.Number, Text: l.Text, SizeBytes: l.Size, FromByte: l.From, Match: l.Match}
+		if !utf8.ValidString(l.Text) {
+			js.Lines[i].Text, js.Lines[i].Bytes = "", []byte(l.Text)
+		}
 	}
 	return js
 }

@@ -37,7 +37,7 @@ type grantCommand struct {
 	Scratch  size    `placeholder:"SIZE" help:"Give it a directory beside the workspace, in which it may keep this much for itself, such as 1GiB; see capd scratch."`
 	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
 	Unused   span    `placeholder:"T" help:"End it when no connection has used it for this time."`
-	Uses     int64   `placeholder:"N" help:"How often its locator may be used to connect (default: any number of times)."`
+	Uses     uses    `placeholder:"N" help:"How often its locator may be used to connect (default: any number of times)."`
 	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much of one kind it may hold, such as storedBytes=64MiB; none for no limit. May be repeated."`
 	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators, each with the way to connect."`
 	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest connects: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
@@ -92,7 +92,7 @@ func (c *grantCommand) Run(e *env) error {
 	defer cancel()
 	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{
 		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), BeyondDefault: c.Beyond, Scratch: int64(c.Scratch), Limits: limits,
-		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: c.Uses,
+		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: int64(c.Uses),
 	})
 	if err != nil {
 		return err

@@ -20,17 +20,26 @@ type removal struct {
 	stop error // nil until something ends the whole
 }
 
-// removeTree removes what is at path, and everything in it. What cannot be removed stays, and so do the
+// removeTrees removes what is at paths, and everything in it. What cannot be removed stays, and so do the
 // directories that hold it.
-func removeTree(e *env, d *client.Dir, path string) error {
-	n, err := d.Walk(e, path, false)
-	if err != nil {
-		return err
-	}
-	n.Close()
+func removeTrees(e *env, d *client.Dir, paths []string) error {
 	r := &removal{env: e, top: d, turn: make(chan struct{}, uploads), p: newProgress(e, nil, "removed")}
 	defer r.p.end()
-	r.remove(path, vfs.KindOf(n))
+	for _, path := range paths {
+		n, err := d.Walk(e, path, false)
+		switch {
+		case err == nil:
+			n.Close()
+			r.remove(path, vfs.KindOf(n))
+		case len(paths) == 1:
+			return err
+		default:
+			r.note(path, err)
+		}
+		if r.stopped() != nil {
+			break
+		}
+	}
 	return cmp.Or(r.stop, r.left.err())
 }
 
