@@ -57,9 +57,9 @@ func TestAttackMoves(t *testing.T) {
 	t.Run("refused", movesRefused)
 }
 
-// lateWriter writes into box, wherever it is, until over. Each of its writers has names of its
-// own.
-func lateWriter(ctx context.Context, who int, root *client.Dir, told *written, over *atomic.Bool) {
+// lateWriter writes into box, wherever it is, until over. It rests between two writes for up to rest, in microseconds. Each of its
+// writers has names of its own.
+func lateWriter(ctx context.Context, who int, root *client.Dir, told *written, rest *atomic.Int64, over *atomic.Bool) {
 	random := rand.New(rand.NewPCG(uint64(who), 7))
 	for n := 1; !over.Load(); n++ {
 		box := moveMounts[random.IntN(len(moveMounts))] + "/box/"
@@ -115,9 +115,15 @@ func lateWriter(ctx context.Context, who int, root *client.Dir, told *written, o
 				}
 			}
 		}
-		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond) // so that some moves succeed
+		time.Sleep(time.Duration(random.Int64N(rest.Load())) * time.Microsecond)
 	}
 }
+
+// How long a lateWriter rests, in microseconds.
+const (
+	shortRest = 3000
+	longRest  = 2_000_000
+)
 
 func lateWrites(t *testing.T) {
 	w := moveEstate(t)
@@ -130,10 +136,12 @@ func lateWrites(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var over atomic.Bool
+	var rest atomic.Int64
+	rest.Store(shortRest)
 	var writers sync.WaitGroup
 	for who := range 3 {
 		root := host.guest()
-		writers.Go(func() { lateWriter(ctx, who, root, told, &over) })
+		writers.Go(func() { lateWriter(ctx, who, root, told, &rest, &over) })
 	}
 	mover := host.guest()
 	random := rand.New(rand.NewPCG(8, 9))
@@ -151,11 +159,13 @@ func lateWrites(t *testing.T) {
 		case err == nil:
 			moved++
 			at = to
+			rest.Store(shortRest)
 			continue
 		case !hasCode(err, "conflict notEmpty notFound stale busy exists notDir"):
 			t.Errorf("move from %s to %s: %v", at, to, err)
 		}
 		refused[vfs.CodeOf(err)]++
+		rest.Store(min(rest.Load()*5/4, longRest)) // what is written makes the next move longer, and some must succeed
 		if _, err := vfs.StatAt(ctx, mover, to+"/box", false); err == nil { // what was late stays beside it
 			err := mover.Move(ctx, at+"/box", mover, fmt.Sprintf("%s/left-%d", at, n), vfs.If{}, vfs.If{})
 			if err != nil && vfs.CodeOf(err) != vfs.NotFound {
