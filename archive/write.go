@@ -68,7 +68,7 @@ func (d *folder) Mkdir(_ context.Context, name string, info vfs.Info) (copier.Si
 }
 
 // File implements [copier.Sink].
-func (d *folder) File(_ context.Context, name string, f *copier.File) error {
+func (d *folder) File(ctx context.Context, name string, f *copier.File) error {
 	mode := fs.FileMode(0o644)
 	if f.Info.Exec {
 		mode = 0o755
@@ -77,8 +77,8 @@ func (d *folder) File(_ context.Context, name string, f *copier.File) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(w, io.NewSectionReader(f, 0, f.Size()))
-	if err == nil && n < f.Size() {
+	_, err = vfs.Copy(ctx, w, io.NewSectionReader(f, 0, f.Size()))
+	if err == io.ErrUnexpectedEOF {
 		err = vfs.Errorf(vfs.Conflict, "it became shorter while it was read; try again")
 	}
 	return err

@@ -458,7 +458,8 @@ interface File {
   # if the file is. A line ends with LF. A line of more than 2000 bytes is clipped there, or up to 3 bytes before. first is the number of the first line
   # in data, count how many there are, and next the line after them. While more is true, ask again from next. lines is how
   # many the file has; 0: not known. All is of one content, whose version this is. In a file above 64 MiB version is
-  # empty, and the last lines have no numbers: first and next are 0. tooLarge: the last line is longer than 64 MiB.
+  # empty, and the last lines have no numbers: first and next are 0. tooLarge: the last line is longer than 64 MiB,
+  # or the lines are more than 8 GiB into the file.
 
   edit @18 (edits :List(Edit), ifVersion :IfVersion, dryRun :Bool) -> (version :Data, diff :Data, changed :List(LineRange), replaced :UInt32, cut :Bool);
   # Makes edits one after the other, all or none, as one whole-file write: what put promises, and asks for an approval. It

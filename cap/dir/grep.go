@@ -7,6 +7,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/grep"
@@ -158,6 +159,9 @@ func (s *server) ignoredAbove(ctx context.Context, path string) (*ignore.Dir, er
 		return nil, err
 	}
 	for i, name := range names {
+		if err := meter.Yield(ctx); err != nil {
+			return nil, err
+		}
 		d, leave := s.dir, func() {}
 		if i > 0 {
 			n, err := vfs.Walk(ctx, s.dir, strings.Join(names[:i], "/"))

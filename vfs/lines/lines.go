@@ -27,6 +27,9 @@ const (
 // a window has. A larger file is read only as far as the window needs.
 const MaxVersioned = 64 << 20
 
+// MaxScanned is how many bytes are read for a window.
+const MaxScanned = 8 << 30
+
 // maxBack is how many bytes are searched for the beginning of the last lines.
 const maxBack = 64 << 20
 
@@ -76,7 +79,7 @@ func Read(ctx context.Context, f vfs.File, q Query) (Window, error) {
 }
 
 // Scan is Read for a content. Between reads it lets other calls have ctx's turn. It answers
-// tooLarge for the last lines of a file that has none of them in its last 64 MiB.
+// tooLarge for the last lines of a file that has none of them in its last 64 MiB, and for lines beyond [MaxScanned].
 func Scan(ctx context.Context, c vfs.Sized, q Query) (Window, error) {
 	s := &scan{ctx: ctx, c: c, last: q.Last, from: max(q.From, 1), count: q.Count}
 	switch {
@@ -144,6 +147,9 @@ func (s *scan) run(begin int64, whole bool) error {
 	for size := s.c.Size(); s.at < size; {
 		if err := meter.Yield(s.ctx); err != nil {
 			return err
+		}
+		if s.at-begin >= MaxScanned {
+			return vfs.Errorf(vfs.TooLarge, "these lines begin or end more than %d GiB into the file; use read with an offset", MaxScanned>>30)
 		}
 		n, err := s.c.ReadAt(buf[:min(int64(len(buf)), size-s.at)], s.at)
 		if n == 0 && err == io.EOF {

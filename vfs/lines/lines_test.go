@@ -128,10 +128,19 @@ func TestHugeFile(t *testing.T) {
 	if h.read > 4<<20 {
 		t.Errorf("%d bytes were read", h.read)
 	}
+	if _, err := lines.Scan(t.Context(), &hollow{}, lines.Query{From: 2}); vfs.CodeOf(err) != vfs.TooLarge {
+		t.Errorf("the second line after an endless one: %v, want tooLarge", err)
+	}
 	if _, err := lines.Scan(t.Context(), &huge{size: 50 << 30, flat: true}, lines.Query{Count: 1, Last: true}); vfs.CodeOf(err) != vfs.TooLarge {
 		t.Errorf("the last of one endless line: %v, want tooLarge", err)
 	}
 }
+
+// hollow is a line without an end, which costs nothing to read.
+type hollow struct{}
+
+func (hollow) Size() int64                           { return 1 << 60 }
+func (hollow) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // huge is lines of 100 bytes, or one line.
 type huge struct {
