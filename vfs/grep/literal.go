@@ -15,7 +15,7 @@ const maxLiterals = 8
 type literal struct {
 	text []byte
 	fold bool // the text is ASCII in lower case, and its letters stand for both cases
-	rare int  // with fold: the index of the letter to look for
+	rare int  // the index of the byte to look for
 }
 
 // required returns texts of which every match of re holds one; none if it knows none.
@@ -73,7 +73,7 @@ func literals(re *syntax.Regexp) []literal {
 	case slices.Contains(re.Rune, utf8.RuneError): // it stands for bytes that are no UTF-8, too
 		return nil
 	case re.Flags&syntax.FoldCase == 0:
-		return []literal{{text: []byte(string(re.Rune))}}
+		return []literal{exactly([]byte(string(re.Rune)))}
 	}
 	var best, run []byte
 	for _, r := range re.Rune {
@@ -95,6 +95,17 @@ func literals(re *syntax.Regexp) []literal {
 		return nil
 	}
 	return []literal{{text: best, fold: true, rare: rare}}
+}
+
+// exactly returns text as it is.
+func exactly(text []byte) literal {
+	l := literal{text: text}
+	for i, c := range text {
+		if frequency(c) < frequency(text[l.rare]) {
+			l.rare = i
+		}
+	}
+	return l
 }
 
 // plain reports whether what holds one of the required texts of re matches it.
@@ -133,7 +144,7 @@ func frequency(c byte) int {
 // be another text: a letter that may be wide stands for anything that is not ASCII.
 func (l *literal) index(b []byte) int {
 	if !l.fold {
-		return bytes.Index(b, l.text)
+		return l.exact(b)
 	}
 	c := l.text[l.rare]
 	upper := c
@@ -161,6 +172,31 @@ func (l *literal) index(b []byte) int {
 		}
 		at++
 	}
+}
+
+// exact is index without fold. It looks for the rare byte alone, until that proves to be frequent.
+func (l *literal) exact(b []byte) int {
+	if l.rare == 0 {
+		return bytes.Index(b, l.text)
+	}
+	for at, vain := l.rare, 0; at < len(b); at++ {
+		i := bytes.IndexByte(b[at:], l.text[l.rare])
+		if i < 0 {
+			return -1
+		}
+		at += i
+		from := at - l.rare
+		if bytes.HasPrefix(b[from:], l.text) {
+			return from
+		}
+		if vain++; vain > 4+at/16 {
+			if i := bytes.Index(b[from+1:], l.text); i >= 0 {
+				return from + 1 + i
+			}
+			return -1
+		}
+	}
+	return -1
 }
 
 // next returns the index of c in b from the index at on, or len(b).
