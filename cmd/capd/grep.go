@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"capd/client"
 	"capd/vfs"
@@ -42,7 +41,7 @@ binary file (it holds a NUL) is named, and its lines are not shown. The exit cod
 if a directory or a file could not be read, which is then named on standard error. -r, -n and -E are taken
 and change nothing: lines have numbers, and a directory is searched with all in it.
 
-With --json, a line that is not UTF-8 is in base64, in bytes in place of text.
+What is not UTF-8 is shown as U+FFFD; capd cat --lines prints it as it is.
 
 Examples:
   capd grep 'func \w+Handler' project
@@ -62,8 +61,7 @@ type foundJSON struct {
 
 type lineJSON struct {
 	Number    int64  `json:"number"`
-	Text      string `json:"text,omitempty"`
-	Bytes     []byte `json:"bytes,omitempty"` // in base64, where the line is not UTF-8
+	Text      string `json:"text"` // what is not UTF-8 is U+FFFD
 	SizeBytes int64  `json:"sizeBytes"`
 	FromByte  int64  `json:"fromByte"`
 	Match     bool   `json:"match"`
@@ -74,9 +72,6 @@ func asFoundJSON(f client.Found) foundJSON {
 	js := foundJSON{Path: name.Name, RawPath: name.RawName, Count: f.Count, Binary: f.Binary, Lines: make([]lineJSON, len(f.Lines))}
 	for i, l := range f.Lines {
 		js.Lines[i] = lineJSON{Number: l.Number, Text: l.Text, SizeBytes: l.Size, FromByte: l.From, Match: l.Match}
-		if !utf8.ValidString(l.Text) {
-			js.Lines[i].Text, js.Lines[i].Bytes = "", []byte(l.Text)
-		}
 	}
 	return js
 }
