@@ -85,6 +85,7 @@ func TestMalformed(t *testing.T) {
 	malformed(t, di, schema.Dir_stat)
 	malformed(t, di, schema.Dir_glob)
 	malformed(t, di, schema.Dir_tree)
+	malformed(t, di, schema.Dir_changedSince)
 	malformed(t, di, schema.Dir_createDir)
 	malformed(t, di, schema.Dir_createFile)
 	malformed(t, di, schema.Dir_remove)

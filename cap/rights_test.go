@@ -65,6 +65,12 @@ var dirNeeds = []needing{
 		}
 		return nil
 	}},
+	{"changedSince", client.Read, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		for c, err := range d.ChangedSince(ctx, []client.Known{{Path: "f"}}) {
+			return cmp.Or(err, c.Err)
+		}
+		return nil
+	}},
 	{"tree", client.List, "`withStat`: metadata; ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.Tree(ctx, "", client.TreeOptions{})
 		return err

@@ -1468,6 +1468,182 @@ func NewContent_List(s *capnp.Segment, sz int32) (Content_List, error) {
 	return capnp.StructList[Content](l), err
 }
 
+type Known capnp.Struct
+
+// Known_TypeID is the unique identifier for the type Known.
+const Known_TypeID = 0xafaf18db3d92b645
+
+func NewKnown(s *capnp.Segment) (Known, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
+	return Known(st), err
+}
+
+func NewRootKnown(s *capnp.Segment) (Known, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
+	return Known(st), err
+}
+
+func ReadRootKnown(msg *capnp.Message) (Known, error) {
+	root, err := msg.Root()
+	return Known(root.Struct()), err
+}
+
+func (s Known) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Known) DecodeFromPtr(p capnp.Ptr) Known {
+	return Known(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Known) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Known) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Known) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Known) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Known) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Known) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Known) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Known) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Known) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Known) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Known) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+// Known_List is a list of Known.
+type Known_List = capnp.StructList[Known]
+
+// NewKnown creates a new list of Known.
+func NewKnown_List(s *capnp.Segment, sz int32) (Known_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
+	return capnp.StructList[Known](l), err
+}
+
+type Differing capnp.Struct
+
+// Differing_TypeID is the unique identifier for the type Differing.
+const Differing_TypeID = 0xebf742bcdca210d2
+
+func NewDiffering(s *capnp.Segment) (Differing, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
+	return Differing(st), err
+}
+
+func NewRootDiffering(s *capnp.Segment) (Differing, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
+	return Differing(st), err
+}
+
+func ReadRootDiffering(msg *capnp.Message) (Differing, error) {
+	root, err := msg.Root()
+	return Differing(root.Struct()), err
+}
+
+func (s Differing) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Differing) DecodeFromPtr(p capnp.Ptr) Differing {
+	return Differing(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Differing) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Differing) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Differing) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Differing) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Differing) Index() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Differing) SetIndex(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s Differing) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Differing) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Differing) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s Differing) Error() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Differing) HasError() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Differing) ErrorBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Differing) SetError(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+// Differing_List is a list of Differing.
+type Differing_List = capnp.StructList[Differing]
+
+// NewDiffering creates a new list of Differing.
+func NewDiffering_List(s *capnp.Segment, sz int32) (Differing_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
+	return capnp.StructList[Differing](l), err
+}
+
 type Branch capnp.Struct
 
 // Branch_TypeID is the unique identifier for the type Branch.
@@ -6186,6 +6362,120 @@ func (s Dir_tree_Results) NewMissed(n int32) (Missed_List, error) {
 	return l, err
 }
 
+type Dir_changedSince_Params capnp.Struct
+
+// Dir_changedSince_Params_TypeID is the unique identifier for the type Dir_changedSince_Params.
+const Dir_changedSince_Params_TypeID = 0xb8eee3963ee6274e
+
+func (s Dir_changedSince_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_changedSince_Params) DecodeFromPtr(p capnp.Ptr) Dir_changedSince_Params {
+	return Dir_changedSince_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_changedSince_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_changedSince_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_changedSince_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_changedSince_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_changedSince_Params) Known() (Known_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Known_List(p.List()), err
+}
+
+func (s Dir_changedSince_Params) HasKnown() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_changedSince_Params) SetKnown(v Known_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewKnown sets the known field to a newly
+// allocated Known_List, preferring placement in s's segment.
+func (s Dir_changedSince_Params) NewKnown(n int32) (Known_List, error) {
+	l, err := NewKnown_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Known_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Dir_changedSince_Results capnp.Struct
+
+// Dir_changedSince_Results_TypeID is the unique identifier for the type Dir_changedSince_Results.
+const Dir_changedSince_Results_TypeID = 0xbc80811f37a3fc1f
+
+func (s Dir_changedSince_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_changedSince_Results) DecodeFromPtr(p capnp.Ptr) Dir_changedSince_Results {
+	return Dir_changedSince_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_changedSince_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_changedSince_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_changedSince_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_changedSince_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_changedSince_Results) Changed() (Differing_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Differing_List(p.List()), err
+}
+
+func (s Dir_changedSince_Results) HasChanged() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_changedSince_Results) SetChanged(v Differing_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewChanged sets the changed field to a newly
+// allocated Differing_List, preferring placement in s's segment.
+func (s Dir_changedSince_Results) NewChanged(n int32) (Differing_List, error) {
+	l, err := NewDiffering_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Differing_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_changedSince_Results) Looked() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Dir_changedSince_Results) SetLooked(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -8968,6 +9258,9 @@ const Content_data vat.Field = 0
 // Content_version is the place of the field version of Content, a Data.
 const Content_version vat.Field = 1
 
+// Differing_version is the place of the field version of Differing, a Data.
+const Differing_version vat.Field = 0
+
 // Dir_list describes Dir.list to package vat.
 var Dir_list = vat.Method[Dir_list_Params, Dir_list_Results]{Interface: Dir_TypeID, ID: 0, Name: "Dir.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
 
@@ -9039,6 +9332,9 @@ var Dir_readMany = vat.Method[Dir_readMany_Params, Dir_readMany_Results]{Interfa
 
 // Dir_tree describes Dir.tree to package vat.
 var Dir_tree = vat.Method[Dir_tree_Params, Dir_tree_Results]{Interface: Dir_TypeID, ID: 23, Name: "Dir.tree", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
+
+// Dir_changedSince describes Dir.changedSince to package vat.
+var Dir_changedSince = vat.Method[Dir_changedSince_Params, Dir_changedSince_Results]{Interface: Dir_TypeID, ID: 24, Name: "Dir.changedSince", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
 
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
@@ -9285,6 +9581,9 @@ const Found_rawName vat.Field = 1
 
 // IfVersion_equals is the place of the field equals of IfVersion, a Data.
 const IfVersion_equals vat.Field = 0
+
+// Known_version is the place of the field version of Known, a Data.
+const Known_version vat.Field = 1
 
 // Missed_rawName is the place of the field rawName of Missed, a Data.
 const Missed_rawName vat.Field = 1

@@ -21,6 +21,7 @@
 //	text, version, err := dir.OpenFile("docs/a.md").ReadText(ctx)
 //	for e, err := range dir.List(ctx) { … }                    // in order of names
 //	for r, err := range dir.ReadMany(ctx, paths) { … }         // many small files, few round trips
+//	for c, err := range dir.ChangedSince(ctx, known) { … }     // which of these files others changed
 //	for e, err := range dir.Glob(ctx, "**/*.go") { … }
 //	err = file.View(ctx, off, n, func(b []byte, eof bool) error { … }) // a part, where it was received
 //	value, version, err := dir.OpenFile("a.json").ReadJSON(ctx, "/list/0") // as it is written

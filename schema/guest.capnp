@@ -146,6 +146,19 @@ struct Content {
   error @2 :Text;            # as in Missed; empty if the file was read
 }
 
+struct Known {
+  # What a guest knows of a path.
+  path @0 :Text;
+  version @1 :Data;          # 32 bytes, of the file that was there; empty: nothing was there
+}
+
+struct Differing {
+  # A path at which something else is now than a guest knows.
+  index @0 :UInt32;          # in the list of the call
+  version @1 :Data;          # 32 bytes, of the file that is there now
+  error @2 :Text;            # as in Missed; why there is no version: notFound, isDir, denied …
+}
+
 struct Branch {
   # An entry of a tree.
   stat @0 :Stat;             # name, type and, of a file, the size if it was asked for; of the directory itself the name is empty
@@ -389,6 +402,13 @@ interface Dir {
   # looks at about 50,000 entries at most. Links are not followed. ignoreFiles, noHidden and missed as in glob; the ignore
   # files from this Dir down to path count, too, but path itself is shown even if it is ignored. withStat: sizes of files,
   # which need the right to metadata. Errors as openDir.
+
+  changedSince @24 (known :List(Known)) -> (changed :List(Differing), looked :UInt32);
+  # Says which of these paths, at most 1000 (tooLarge), are not as they were known, in their order. A file is as it was if it
+  # has the version that File.stat and every read and write return. Files are read only if they changed since their version was last computed.
+  # looked is how many paths were looked at. They are all, unless that took more than 10 s: then ask again for the rest.
+  # There is always one, unless there are no paths. A path that cannot be read differs, and has an error. Nobody is asked for an approval, as in
+  # readMany. It needs the right to read.
 }
 
 interface File {

@@ -144,6 +144,29 @@ func (a *asker) readMany(d dirCap, paths ...string) {
 	})
 }
 
+// changedSince asks whether paths are not there.
+func (a *asker) changedSince(d dirCap, paths ...string) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.changedSince %q", d.how, paths), schema.Dir_changedSince, func(p schema.Dir_changedSince_Params, _ *vat.Caps) error {
+		return wire.SetAll(paths, p.NewKnown, func(k schema.Known, path string) error { return k.SetPath(path) })
+	}, func(r schema.Dir_changedSince_Results, _ *vat.Caps) (string, error) {
+		changed, err := r.Changed()
+		if err != nil {
+			return "", err
+		}
+		all := fmt.Sprint(r.Looked())
+		for i := range changed.Len() {
+			why, _ := changed.At(i).Error()
+			v, err := versionText(changed.At(i).Version())
+			if err != nil {
+				return "", err
+			}
+			all += fmt.Sprintf("; %d %s %s", changed.At(i).Index(), v, why)
+		}
+		return all, nil
+	})
+}
+
 // openNoFollow opens path itself, not following a link, as a directory and as a file.
 func (a *asker) openNoFollow(d dirCap, path string) {
 	a.Helper()

@@ -134,6 +134,7 @@ func lookAt(a *asker, d dirCap, path string) {
 	}
 	a.openNoFollow(d, path)
 	a.readMany(d, path, "missing", path)
+	a.changedSince(d, path, "missing")
 	sub := a.openDir(d, path)
 	a.statDir(sub, true)
 	a.list(sub, "", 5, true)

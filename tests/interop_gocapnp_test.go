@@ -234,6 +234,18 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d branches, %d more", branches.Len(), branches.At(0).More())
 		}
 	})
+	run("changedSince", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_changedSince, func(p schema.Dir_changedSince_Params) error {
+			l, err := p.NewKnown(2)
+			return errors.Join(err, l.At(0).SetPath("latin1"), l.At(1).SetPath("none"))
+		})
+		ok(g, err)
+		changed, err := r.Changed()
+		ok(g, err)
+		if changed.Len() != 1 || changed.At(0).Index() != 0 || !changed.At(0).HasVersion() || r.Looked() != 2 {
+			g.Errorf("%d of %d paths differ, the first is %d", changed.Len(), r.Looked(), changed.At(0).Index())
+		}
+	})
 	run("write", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
 			p.SetData([]byte("put"))

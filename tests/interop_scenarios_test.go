@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 24\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 25\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
@@ -122,7 +122,7 @@ text of docs
 stat 4 ` + version([]byte("deep")))},
 	{name: "read", refused: "invalid tooLarge", setUp: func(s *cxxScene) { s.write("big", noise(1_500_001)) }, want: func(s *cxxScene) string {
 		big := noise(1_500_001)
-		return fmt.Sprintf("text hello %s\nlines 5 1 1 2 false 1 %s\nmany 2 5 %s capd: notFound: nothing has this name; list() shows what is here\nbytes %s %s\nparts %s 16", version([]byte("hello")), version([]byte("caf\xe9\n")), version([]byte("caf\xe9\n")), digest(big), version(big), digest(big))
+		return fmt.Sprintf("text hello %s\nlines 5 1 1 2 false 1 %s\nmany 2 5 %s capd: notFound: nothing has this name; list() shows what is here\nchanged 3 1 2 %s\nbytes %s %s\nparts %s 16", version([]byte("hello")), version([]byte("caf\xe9\n")), version([]byte("caf\xe9\n")), version([]byte("hello")), digest(big), version(big), digest(big))
 	}},
 	{name: "file", path: "a.md", want: exactly("text hello\nstat 5 true\ntext hello more")},
 

@@ -81,6 +81,20 @@ var operations = map[string]operation{
 			})
 		return text, err
 	},
+	"changedSince": func(ctx context.Context, d *vat.Cap, path string) (text string, err error) {
+		err = vat.Do(ctx, d, schema.Dir_changedSince, func(p schema.Dir_changedSince_Params, _ *vat.Caps) error {
+			return wire.SetAll([]string{path}, p.NewKnown, func(k schema.Known, path string) error { return k.SetPath(path) })
+		}, func(r schema.Dir_changedSince_Results, _ *vat.Caps) error {
+			l, err := r.Changed()
+			for i := range l.Len() {
+				if why, _ := l.At(i).Error(); why != "" {
+					return wire.Decode(&vat.Exception{Reason: why})
+				}
+			}
+			return err
+		})
+		return text, err
+	},
 	"glob": func(ctx context.Context, d *vat.Cap, path string) (string, error) { return glob(ctx, d, path) },
 	"stat": onFile(func(ctx context.Context, f *vat.Cap) (string, error) {
 		return "", vat.Do(ctx, f, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error { p.SetWithVersion(true); return nil }, nil)

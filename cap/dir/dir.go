@@ -90,6 +90,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_grep, wire.Ordered(membrane.OpList, (*server).grep), vat.Heavy()),
 		// reads as many files as a message takes
 		vat.Handle(schema.Dir_readMany, wire.Ordered(membrane.OpRead, (*server).readMany), vat.Heavy()),
+		// may need the version of many large files
+		vat.Handle(schema.Dir_changedSince, wire.Ordered(membrane.OpRead, (*server).changedSince), vat.Heavy()),
 		// ask neither a store nor a guard, but for explain
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),

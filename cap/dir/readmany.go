@@ -32,21 +32,15 @@ func (s *server) readMany(c vat.Call[schema.Dir_readMany_Params, schema.Dir_read
 		if err == nil {
 			err = m.read(ctx, s.dir, path)
 		}
-		switch {
-		case err == errFull:
-		case c.Context().Err() != nil:
-			return c.Context().Err()
-		case err != nil:
-			err = membrane.Refusal(ctx, s.dir, path, membrane.To(membrane.OpRead), err)
-			switch vfs.CodeOf(err) {
-			case vfs.Revoked, vfs.Expired, vfs.Busy: // of them all
-				return vfs.At(path, err)
-			}
-			membrane.Denied(s.dir, membrane.OpRead, path, "", err)
-			m.all = append(m.all, wire.Content{Err: err})
-		}
 		if err == errFull {
 			break
+		}
+		if err != nil {
+			why, err := s.unread(ctx, path, err)
+			if err != nil {
+				return err
+			}
+			m.all = append(m.all, wire.Content{Err: why})
 		}
 		room += m.all[len(m.all)-1].Bytes()
 	}
@@ -68,6 +62,21 @@ func (s *server) mayReadMany() error {
 		return nil
 	}
 	return vfs.At("", err)
+}
+
+// unread returns why the file at path, one of many, could not be read with err, or an error
+// that ends the call.
+func (s *server) unread(ctx context.Context, path string, err error) (why, end error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	err = membrane.Refusal(ctx, s.dir, path, membrane.To(membrane.OpRead), err)
+	switch vfs.CodeOf(err) {
+	case vfs.Revoked, vfs.Expired, vfs.Busy: // of them all
+		return nil, vfs.At(path, err)
+	}
+	membrane.Denied(s.dir, membrane.OpRead, path, "", err)
+	return err, nil
 }
 
 // many is the contents of many files, as one call answers them.

@@ -143,6 +143,16 @@ SCENARIO(read) {
   auto many = guest(call(guest.dir.readManyRequest(), [](auto& p) { p.setPaths({"latin1", "none"}); })).getFiles();
   say("many", many.size(), many[0].getData().size(), hex(many[0].getVersion()), many[1].getError());
 
+  auto changed = guest(call(guest.dir.changedSinceRequest(), [&](auto& p) {
+    auto known = p.initKnown(3);
+    known[0].setPath("latin1");
+    known[0].setVersion(lines.getVersion());
+    known[1].setPath("none");
+    known[2].setPath("a.md");
+    known[2].setVersion(lines.getVersion());
+  }));
+  say("changed", changed.getLooked(), changed.getChanged().size(), changed.getChanged()[0].getIndex(), hex(changed.getChanged()[0].getVersion()));
+
   auto big = openFile(guest.dir, "big");
   auto whole = guest(call(big.readBytesRequest()));
   Digest of;
