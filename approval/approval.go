@@ -31,6 +31,9 @@ const (
 // Read is the operation of a read. A yes to one holds for all reads of that version, as long as it holds.
 const Read = "read"
 
+// Change is the operation of a change of several paths. It is approved for what it is, and not for a time.
+const Change = "change"
+
 // ID names a request for an approval.
 type ID [16]byte
 

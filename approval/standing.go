@@ -32,6 +32,9 @@ func (q *ask) standing(v operator.Verdict, now time.Time) (*standing, error) {
 	if v.Answer != operator.Always || q.request != nil {
 		return nil, nil
 	}
+	if q.place.operation == Change {
+		return nil, vfs.Errorf(vfs.Invalid, "a change of several paths is approved once, for what it shows; always does not suit it")
+	}
 	if v.For == 0 {
 		v.For = operator.StandingFor
 	}

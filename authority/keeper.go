@@ -59,7 +59,11 @@ func (h *Host) keep(ctx context.Context, op membrane.Op, do func(context.Context
 		return do(ctx)
 	}
 	call := vfs.CallOf(ctx)
+	c.part = call.Change != ""
 	call.OnChange(c)
+	if op.Kind == membrane.OpChange {
+		call.Change = op.Kind.String()
+	}
 	ctx = vfs.WithCall(ctx, call)
 	if err := c.before(ctx); err != nil {
 		return vfs.Effect{}, err
@@ -78,6 +82,7 @@ type change struct {
 	span   *span          // of a write in place, instead
 	hooks  []record.Hooked
 	trial  bool    // see Host.Explain
+	part   bool    // of a change of many paths, which is recorded as a whole
 	rows   []int64 // in which it counts; see Host.charged
 }
 
@@ -85,7 +90,7 @@ type change struct {
 func (c *change) Ready(ctx context.Context, s vfs.Staged) (finish func() error, err error) {
 	approved, used, err := c.approved(ctx, s)
 	c.rows = c.host.charged(c.op.By(), c.op.Path)
-	if err != nil || c.host.record == nil {
+	if err != nil || c.host.record == nil || c.part {
 		return used, err
 	}
 	e := record.Entry{
@@ -98,6 +103,7 @@ func (c *change) Ready(ctx context.Context, s vfs.Staged) (finish func() error, 
 	if s.Content != nil && c.op.Kind == membrane.OpReplace {
 		e.Version, e.Size = s.Content.Version().String(), s.Content.Size()
 	}
+	e.Changes, e.Paths = changesOf(s.Parts), len(s.Parts)
 	begin := func() *record.Intent { return c.host.record.Intend(e) }
 	if inPlace(c.op) && used == nil {
 		c.span = c.host.spans.join(c.op, begin)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"capd/operator"
+	"capd/record"
 	"capd/vfs"
 )
 
@@ -20,6 +21,10 @@ func bindingOf(parts []vfs.Part) vfs.Version {
 		}
 		h.Write([]byte{byte(p.Kind), exec})
 		h.Write(p.Version[:])
+		if p.WasKind != vfs.Other {
+			h.Write([]byte{byte(p.WasKind)})
+			h.Write(p.Was[:])
+		}
 		for _, s := range []string{p.Path, p.Target} {
 			h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
 			h.Write([]byte(s))
@@ -45,9 +50,33 @@ func list(parts []vfs.Part) string {
 	return all.String()
 }
 
+// changesOf returns the parts of a change as the record has them.
+func changesOf(parts []vfs.Part) (all []record.Change) {
+	for _, p := range parts {
+		c := record.Change{Path: record.Path(p.Path)}
+		c.WasKind, c.Was = stateText(p.WasKind, p.Was)
+		c.Kind, c.Version = stateText(p.Kind, p.Version)
+		all = append(all, c)
+	}
+	return all
+}
+
+// stateText returns what the record has of a node: the version of a file, or what else is there.
+func stateText(k vfs.Kind, v vfs.Version) (kind, version string) {
+	switch {
+	case k == vfs.Other:
+		return "", ""
+	case k == vfs.FileKind && !v.IsZero():
+		return "", v.String()
+	}
+	return k.String(), ""
+}
+
 func listed(p vfs.Part) string {
 	path := vfs.Printable(p.Path)
 	switch p.Kind {
+	case vfs.Other:
+		return path + ", removed\n"
 	case vfs.DirKind:
 		return path + "/\n"
 	case vfs.LinkKind:

@@ -72,6 +72,9 @@ const maxSettled = 64 << 20
 
 // outcome finds out whether the change that e was to be was made, from what is at its paths now.
 func outcome(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
+	if e.Op == membrane.OpChange.String() {
+		return together(ctx, root, e)
+	}
 	n, err := vfs.WalkLink(ctx, root, string(e.Path))
 	missing := vfs.CodeOf(err) == vfs.NotFound
 	if err != nil && !missing {
@@ -98,6 +101,43 @@ func outcome(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
 		return record.Unknown
 	}
 	return written(ctx, f, e)
+}
+
+// together is outcome for a change of many paths, which is done or not done as a whole.
+func together(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
+	done, not := true, true
+	for _, c := range e.Changes {
+		kind, version, err := stateAt(ctx, root, vfs.Join(string(e.Path), string(c.Path)))
+		if err != nil {
+			return record.Unknown
+		}
+		done = done && kind == c.Kind && version == c.Version
+		not = not && kind == c.WasKind && version == c.Was
+	}
+	if done == not {
+		return record.Unknown
+	}
+	return doneIf(done)
+}
+
+// stateAt returns what is at path as the record has it.
+func stateAt(ctx context.Context, root vfs.Dir, path string) (kind, version string, err error) {
+	n, err := vfs.WalkLink(ctx, root, path)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	defer n.Close()
+	var v vfs.Version
+	if f, ok := n.(vfs.File); ok {
+		if v, err = vfs.VersionOf(ctx, f); err != nil {
+			return "", "", err
+		}
+	}
+	kind, version = stateText(vfs.KindOf(n), v)
+	return kind, version, nil
 }
 
 func doneIf(done bool) record.Result {

@@ -19,6 +19,11 @@ func TestSettle(t *testing.T) {
 	put := record.Entry{Op: "replace", Path: "f", Version: versionOf("new"), Size: 3}
 	fresh := record.Entry{Op: "replace", Path: "n", Version: versionOf("new"), Size: 3, Nodes: 1}
 	move := record.Entry{Op: "rename", Path: "f", To: "d/h"}
+	many := record.Entry{Op: "change", Changes: []record.Change{
+		{Path: "f", Was: versionOf("old"), Version: versionOf("new")}, {Path: "e", Kind: "directory"}, {Path: "e/n", Version: versionOf("n")}, {Path: "d/g", Was: versionOf("")},
+	}}
+	one := record.Entry{Op: "change", Path: "d", Changes: []record.Change{{Path: "f", Was: versionOf("old"), Version: versionOf("new")}}}
+	back := record.Entry{Op: "replace", Path: "d/f", Version: versionOf("old"), Size: 3}
 	for what, c := range map[string]struct {
 		intents []record.Entry
 		tree    vfstest.Tree // nil is small
@@ -42,6 +47,15 @@ func TestSettle(t *testing.T) {
 		"rename, and gone since":        {[]record.Entry{move}, vfstest.Tree{"d/g": {}}, []record.Result{record.Unknown}},
 		"write, not yet":                {[]record.Entry{{Op: "write", Path: "f"}}, nil, []record.Result{record.NotDone}},
 		"write":                         {[]record.Entry{{Op: "write", Path: "f"}}, vfstest.Tree{"f": {Data: "old, longer"}}, []record.Result{record.Unknown}},
+		"many paths":                    {[]record.Entry{many}, vfstest.Tree{"f": {Data: "new"}, "e/n": {Data: "n"}}, []record.Result{record.Done}},
+		"many paths, not yet":           {[]record.Entry{many}, vfstest.Tree{"f": {Data: "old"}, "d/g": {}}, []record.Result{record.NotDone}},
+		"many paths, in part":           {[]record.Entry{many}, vfstest.Tree{"f": {Data: "new"}, "d/g": {}}, []record.Result{record.Unknown}},
+		"many paths, a file since":      {[]record.Entry{many, {Op: "create", Path: "e/x"}}, vfstest.Tree{"f": {Data: "new"}, "e/n": {Data: "n"}, "e/x": {}}, []record.Result{record.Done, record.Done}},
+		"one of many":                   {[]record.Entry{one}, vfstest.Tree{"d/f": {Data: "new"}}, []record.Result{record.Done}},
+		"one of many, as it was since":  {[]record.Entry{one, back}, vfstest.Tree{"d/f": {Data: "old"}}, []record.Result{record.Unknown, record.Done}},
+		"one of many, and many since":   {[]record.Entry{back, one}, vfstest.Tree{"d/f": {Data: "new"}}, []record.Result{record.Unknown, record.Done}},
+		"one of many, and gone since":   {[]record.Entry{one, {Op: "remove", Path: "d"}}, vfstest.Tree{}, []record.Result{record.Unknown, record.Done}},
+		"many paths, one written since": {[]record.Entry{many, {Op: "replace", Path: "e/n", Version: versionOf("m"), Size: 1}}, vfstest.Tree{"f": {Data: "new"}, "e/n": {Data: "m"}}, []record.Result{record.Unknown, record.Done}},
 		"not a path any more":           {[]record.Entry{{Op: "create", Path: "f/x"}}, nil, []record.Result{record.Unknown}},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -37,7 +37,7 @@ func recorded(t *testing.T, kind record.Kind, do func(t *testing.T, h *scene.Hos
 // opOf is the operation that a method is recorded as.
 var opOf = map[string]string{
 	"Dir.list": "list", "Dir.readMany": "read", "Dir.changedSince": "read", "Dir.glob": "list", "Dir.grep": "list", "Dir.tree": "list", "Dir.stat": "stat", "Dir.put": "replace", "Dir.stage": "replace", "Dir.createDir": "mkdir",
-	"Dir.createFile": "create", "Dir.remove": "remove", "Dir.move": "rename", "Dir.archive": "archive",
+	"Dir.createFile": "create", "Dir.remove": "remove", "Dir.move": "rename", "Dir.archive": "archive", "Dir.patch": "change",
 	"File.readText": "read", "File.readBytes": "read", "File.read": "read", "File.readLines": "read", "File.edit": "replace", "File.stream": "read", "File.writeText": "replace",
 	"File.writeBytes": "replace", "File.stage": "replace", "File.write": "write", "File.append": "append", "File.truncate": "truncate",
 	"File.setAttributes": "attributes", "File.sync": "sync", "File.stat": "stat",
@@ -127,7 +127,7 @@ func TestReadsAreRecorded(t *testing.T) {
 				want = append(want, `grep "grep/sub" 2 1`)
 			case "tree":
 				want = append(want, `tree "tree" 0 1`, `tree "tree/sub" 0 1`)
-			case "readText", "readBytes", "readMany", "changedSince", "readLines", "read", "stream", "edit":
+			case "readText", "readBytes", "readMany", "changedSince", "readLines", "read", "stream", "edit", "patch":
 				want = append(want, fmt.Sprintf(`%s "%[1]s" 1 0`, n.method))
 			}
 		}

@@ -33,6 +33,9 @@ type needing struct {
 
 const conditional = "a condition on a version: read"
 
+// onePatch changes f and makes new/f.
+const onePatch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-content\n+patched\n--- /dev/null\n+++ b/new/f\n@@ -0,0 +1 @@\n+new\n"
+
 var thisVersion = vfs.If{Is: sha256.Sum256([]byte("content"))}
 
 var dirNeeds = []needing{
@@ -96,6 +99,10 @@ var dirNeeds = []needing{
 		}},
 	{"archive", client.Archive | client.List | client.Read | client.Metadata, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.Archive(ctx, "sub", "tar", new(strings.Builder))
+		return err
+	}},
+	{"patch", client.Read | client.Write, "delete, for what is removed or renamed; metadata, for a changed executable bit", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.Patch(ctx, []byte(onePatch), client.PatchOptions{})
 		return err
 	}},
 }

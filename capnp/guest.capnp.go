@@ -6476,6 +6476,274 @@ func (s Dir_changedSince_Results) SetLooked(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
+type Dir_patch_Params capnp.Struct
+
+// Dir_patch_Params_TypeID is the unique identifier for the type Dir_patch_Params.
+const Dir_patch_Params_TypeID = 0xf262b47b8ec8c945
+
+func (s Dir_patch_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_patch_Params) DecodeFromPtr(p capnp.Ptr) Dir_patch_Params {
+	return Dir_patch_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_patch_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_patch_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_patch_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_patch_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_patch_Params) Text() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_patch_Params) HasText() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_patch_Params) SetText(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s Dir_patch_Params) Reverse() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_patch_Params) SetReverse(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Dir_patch_Params) DryRun() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Dir_patch_Params) SetDryRun(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
+type Dir_patch_Results capnp.Struct
+
+// Dir_patch_Results_TypeID is the unique identifier for the type Dir_patch_Results.
+const Dir_patch_Results_TypeID = 0x9a8047840265c7ab
+
+func (s Dir_patch_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_patch_Results) DecodeFromPtr(p capnp.Ptr) Dir_patch_Results {
+	return Dir_patch_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_patch_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_patch_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_patch_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_patch_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_patch_Results) Files() (PatchedFile_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return PatchedFile_List(p.List()), err
+}
+
+func (s Dir_patch_Results) HasFiles() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_patch_Results) SetFiles(v PatchedFile_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewFiles sets the files field to a newly
+// allocated PatchedFile_List, preferring placement in s's segment.
+func (s Dir_patch_Results) NewFiles(n int32) (PatchedFile_List, error) {
+	l, err := NewPatchedFile_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return PatchedFile_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type PatchedFile capnp.Struct
+
+// PatchedFile_TypeID is the unique identifier for the type PatchedFile.
+const PatchedFile_TypeID = 0xb73255bc4b2c0880
+
+func NewPatchedFile(s *capnp.Segment) (PatchedFile, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return PatchedFile(st), err
+}
+
+func NewRootPatchedFile(s *capnp.Segment) (PatchedFile, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return PatchedFile(st), err
+}
+
+func ReadRootPatchedFile(msg *capnp.Message) (PatchedFile, error) {
+	root, err := msg.Root()
+	return PatchedFile(root.Struct()), err
+}
+
+func (s PatchedFile) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (PatchedFile) DecodeFromPtr(p capnp.Ptr) PatchedFile {
+	return PatchedFile(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s PatchedFile) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s PatchedFile) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s PatchedFile) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s PatchedFile) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s PatchedFile) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s PatchedFile) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s PatchedFile) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s PatchedFile) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s PatchedFile) From() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s PatchedFile) HasFrom() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s PatchedFile) FromBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s PatchedFile) SetFrom(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s PatchedFile) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s PatchedFile) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s PatchedFile) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(2, v)
+}
+
+func (s PatchedFile) Was() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return []byte(p.Data()), err
+}
+
+func (s PatchedFile) HasWas() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s PatchedFile) SetWas(v []byte) error {
+	return capnp.Struct(s).SetData(3, v)
+}
+
+func (s PatchedFile) Diff() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s PatchedFile) HasDiff() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s PatchedFile) DiffBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s PatchedFile) SetDiff(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+func (s PatchedFile) Changed() (LineRange_List, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return LineRange_List(p.List()), err
+}
+
+func (s PatchedFile) HasChanged() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s PatchedFile) SetChanged(v LineRange_List) error {
+	return capnp.Struct(s).SetPtr(5, v.ToPtr())
+}
+
+// NewChanged sets the changed field to a newly
+// allocated LineRange_List, preferring placement in s's segment.
+func (s PatchedFile) NewChanged(n int32) (LineRange_List, error) {
+	l, err := NewLineRange_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return LineRange_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(5, l.ToPtr())
+	return l, err
+}
+
+// PatchedFile_List is a list of PatchedFile.
+type PatchedFile_List = capnp.StructList[PatchedFile]
+
+// NewPatchedFile creates a new list of PatchedFile.
+func NewPatchedFile_List(s *capnp.Segment, sz int32) (PatchedFile_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6}, sz)
+	return capnp.StructList[PatchedFile](l), err
+}
+
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -9336,6 +9604,9 @@ var Dir_tree = vat.Method[Dir_tree_Params, Dir_tree_Results]{Interface: Dir_Type
 // Dir_changedSince describes Dir.changedSince to package vat.
 var Dir_changedSince = vat.Method[Dir_changedSince_Params, Dir_changedSince_Results]{Interface: Dir_TypeID, ID: 24, Name: "Dir.changedSince", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
 
+// Dir_patch describes Dir.patch to package vat.
+var Dir_patch = vat.Method[Dir_patch_Params, Dir_patch_Results]{Interface: Dir_TypeID, ID: 25, Name: "Dir.patch", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
 
@@ -9383,6 +9654,9 @@ const Dir_openDir_Results_dir vat.Field = 0
 
 // Dir_openFile_Results_file is the place of the field file of Dir_openFile_Results in a pipelined path.
 const Dir_openFile_Results_file vat.Field = 0
+
+// Dir_patch_Params_text is the place of the field text of Dir_patch_Params, a Data.
+const Dir_patch_Params_text vat.Field = 0
 
 // Dir_put_Params_data is the place of the field data of Dir_put_Params, a Data.
 const Dir_put_Params_data vat.Field = 1
@@ -9599,6 +9873,12 @@ const Node_file vat.Field = 1
 
 // Node_link is the place of the field link of Node in a pipelined path.
 const Node_link vat.Field = 1
+
+// PatchedFile_version is the place of the field version of PatchedFile, a Data.
+const PatchedFile_version vat.Field = 2
+
+// PatchedFile_was is the place of the field was of PatchedFile, a Data.
+const PatchedFile_was vat.Field = 3
 
 // Petitioner_roots describes Petitioner.roots to package vat.
 var Petitioner_roots = vat.Method[Petitioner_roots_Params, Petitioner_roots_Results]{Interface: Petitioner_TypeID, ID: 0, Name: "Petitioner.roots", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}

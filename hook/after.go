@@ -9,6 +9,7 @@ import (
 	"capd/database"
 	"capd/operator"
 	"capd/record"
+	"capd/vfs"
 )
 
 // Waits before a hook is told again what it could not be told.
@@ -16,6 +17,9 @@ const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = time.Minute
 )
+
+// ofMany is the operation of a guest's change of many paths.
+const ofMany = "change"
 
 // entries is how many entries of the record are read at once.
 const entries = 256
@@ -114,7 +118,7 @@ func (t *telling) of(ctx context.Context, event operator.Event) (told bool, err 
 	}
 	switch e.Kind {
 	case record.Intended:
-		if t.hook.concerns(changeOf(&e)) {
+		if t.concerns(&e) {
 			t.intents[int64(event.Number)] = e
 		}
 		return false, nil
@@ -145,7 +149,7 @@ func (t *telling) intent(ctx context.Context, number int64) (e record.Entry, ok 
 	if err := json.Unmarshal(all[0].Entry, &e); err != nil {
 		return e, false, nil
 	}
-	return e, e.Kind == record.Intended && t.hook.concerns(changeOf(&e)), nil
+	return e, e.Kind == record.Intended && t.concerns(&e), nil
 }
 
 func (t *telling) call(ctx context.Context, of, e *record.Entry) error {
@@ -159,6 +163,29 @@ func (t *telling) call(ctx context.Context, of, e *record.Entry) error {
 	return t.hook.by.After(ctx, change, operator.HookOutcome{
 		ID: "c" + strconv.FormatInt(e.Of, 10), Result: string(e.Result), Code: string(e.Code), AtMs: e.At,
 	})
+}
+
+// concerns reports whether the change that an intent is about concerns the hook. A guest's change of many paths does if one of its
+// paths does.
+func (t *telling) concerns(e *record.Entry) bool {
+	all := changeOf(e)
+	if e.Op != ofMany {
+		return t.hook.concerns(all)
+	}
+	for _, c := range e.Changes {
+		part := *all
+		part.Operation, part.Path = "replace", vfs.Join(string(e.Path), string(c.Path))
+		switch {
+		case c.Kind == "" && c.Version == "":
+			part.Operation = "remove"
+		case c.Kind == vfs.DirKind.String():
+			part.Operation = "mkdir"
+		}
+		if t.hook.concerns(&part) {
+			return true
+		}
+	}
+	return false
 }
 
 // changeOf returns the change that an intent is about.

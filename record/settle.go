@@ -1,6 +1,7 @@
 package record
 
 import (
+	"path"
 	"slices"
 
 	"capd/database"
@@ -27,6 +28,15 @@ func (e *Entry) paths() []string {
 	switch {
 	case e.To != "":
 		return []string{string(e.Path), string(e.To)}
+	case len(e.Changes) > 0:
+		all := make([]string, 0, len(e.Changes)+1)
+		for _, c := range e.Changes {
+			all = append(all, path.Join(string(e.Path), string(c.Path)))
+		}
+		if e.Paths > len(all) { // of the others it is known where they are
+			all = append(all, string(e.Path))
+		}
+		return all
 	case e.Kind == Counted:
 		all := make([]string, len(e.Dirs))
 		for i, d := range e.Dirs {

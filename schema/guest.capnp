@@ -409,6 +409,30 @@ interface Dir {
   # looked is how many paths were looked at. They are all, unless that took more than 10 s: then ask again for the rest.
   # There is always one, unless there are no paths. A path that cannot be read differs, and has an error. Nobody is asked for an approval, as in
   # readMany. It needs the right to read.
+
+  patch @25 (text :Data, reverse :Bool, dryRun :Bool) -> (files :List(PatchedFile));
+  # Applies a patch, at most 4 MiB (tooLarge), to the files that it names, all or none: a unified diff, also with git's
+  # extended headers, or the format V4A of the tool apply_patch. A hunk is located by the lines that it keeps and removes.
+  # Its line number decides only between several such places, and its counts do not matter. LF in the patch stands for the
+  # line ending that the file has there. reverse takes the patch back. dryRun changes nothing, and answers what would come
+  # of it; who would have to approve is not asked. Directories for new files are made. No link is followed. At most 1,000
+  # files and new directories. It needs the rights to read and write, to delete for what it removes or renames, and to
+  # metadata for what it makes executable or not. If files need an approval, one is asked for, for all of them. After a kill
+  # of the host all is done, or nothing once it has started again. conflict: a hunk fits nowhere, or at several places, or
+  # somebody else changed a file meanwhile; the text says which, where, and what is closest. notFound: a file that is changed
+  # is missing. exists: a file that is made is there. unsupported: a binary patch, a link or a submodule; or the host keeps no
+  # journal. invalid: not a patch; or V4A that removes a file, reversed. tooLarge: a file above 8 MiB. internal: it failed,
+  # and not all could be taken back; the text says which paths.
+}
+
+struct PatchedFile {
+  # What a patch has made of one path.
+  path @0 :Text;
+  from @1 :Text;                     # where the content was before, of a file that was renamed or copied; otherwise empty
+  version @2 :Data;                  # the file's version now; empty for one that was removed
+  was @3 :Data;                      # its version before; empty for none
+  diff @4 :Text;                     # what has changed, as git diff shows it; empty for contents that are not text or too long
+  changed @5 :List(LineRange);       # the lines that were changed, as far as diff shows them
 }
 
 interface File {

@@ -58,6 +58,18 @@ func changeAt(a *asker) {
 func changeNames(a *asker) {
 	a.Helper()
 	root := a.root
+	made := "--- /dev/null\n+++ b/patched/f\n@@ -0,0 +1 @@\n+one\n"
+	for _, reverse := range []bool{false, true} {
+		a.patch(root, made, reverse, true)
+		a.patch(root, made, reverse, false)
+		a.patch(root, made, reverse, false)
+		a.patch(root, "*** Begin Patch\n*** Update File: patched/f\n*** Move to: patched/g\n-one\n+two\n*** End Patch\n", reverse, true)
+	}
+	for _, path := range []string{"l", "d", "../f", "con", "d/.git", "missing/below/more", "f/below", "zero\u200bwidth"} {
+		a.patch(root, "*** Begin Patch\n*** Update File: "+path+"\n-a\n+b\n*** End Patch\n", false, false)
+		a.patch(root, "*** Begin Patch\n*** Add File: "+path+"\n+a\n*** End Patch\n", false, true)
+	}
+	a.patch(root, "no patch", false, false)
 	a.createDir(root, "names")
 	for _, name := range []string{
 		".capd", ".capd-staging", ".capd-overlay", ".wh.f", ".wh..wh..opq", "data", "index", "journal", "HEAD", "objects", "tmp", "blobs", ".gitignore", ".gitmodules", ".gitattributes",

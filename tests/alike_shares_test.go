@@ -51,6 +51,19 @@ func (a *asker) revokeShare(d dirCap, id string) {
 	}, func(schema.Session_revokeShare_Results, *vat.Caps) (string, error) { return "done", nil })
 }
 
+func (a *asker) patch(d dirCap, text string, reverse, dry bool) {
+	a.Helper()
+	how := fmt.Sprintf("%s.patch %q reversed %v, dry %v", d.how, text, reverse, dry)
+	ask(a, d.Cap, how, schema.Dir_patch, func(p schema.Dir_patch_Params, _ *vat.Caps) error {
+		p.SetReverse(reverse)
+		p.SetDryRun(dry)
+		return p.SetText([]byte(text))
+	}, func(r schema.Dir_patch_Results, _ *vat.Caps) (string, error) {
+		files, err := wire.All(wire.Patched)(r.Files())
+		return fmt.Sprint(files), err
+	})
+}
+
 func (a *asker) explain(d dirCap, right membrane.Rights, path, to string) {
 	a.Helper()
 	how := fmt.Sprintf("%s.explain %v %q to %q", d.how, right, path, to)

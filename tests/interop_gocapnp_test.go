@@ -246,6 +246,17 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d of %d paths differ, the first is %d", changed.Len(), r.Looked(), changed.At(0).Index())
 		}
 	})
+	run("patch", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_patch, func(p schema.Dir_patch_Params) error {
+			return p.SetText([]byte("*** Begin Patch\n*** Add File: patched/f\n+made\n*** End Patch\n"))
+		})
+		ok(g, err)
+		files, err := r.Files()
+		ok(g, err)
+		if v, err := files.At(0).Version(); err != nil || files.Len() != 1 || fmt.Sprintf("%x", v) != version([]byte("made\n")) {
+			g.Errorf("%d files, the first has %x, %v", files.Len(), v, err)
+		}
+	})
 	run("write", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
 			p.SetData([]byte("put"))

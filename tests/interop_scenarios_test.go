@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 25\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 26\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
@@ -144,6 +144,12 @@ stat 4 ` + version([]byte("deep")))},
 			holds(s, "one/two/three/moved.md", "of the tree")
 			holds(s, "c.md", "of docs")
 			absent(s, "a.md", "docs/b.md", "one/two/three/leaf", "link", "latin1", "x")
+		}},
+	{name: "patch", refused: "conflict invalid",
+		want: exactly("patched a.md 1 1 true\npatched new/f 1 1 false\npatched a.md 1 1 true"),
+		after: func(s *cxxScene) {
+			holds(s, "a.md", "bye")
+			holds(s, "new/f", "made\n")
 		}},
 	{name: "attenuate", refused: "readOnly readOnly invalid readOnly revoked revoked revoked revoked revoked revoked",
 		want: exactly("text hello\nderived deep\ntext lent"),

@@ -29,11 +29,15 @@ const (
 
 // guestChanges are the methods that change something, with the operation that the record has.
 var guestChanges = map[string]change{
-	"Dir.put":         operated("put", "f", "replace"),
-	"Dir.createDir":   operated("createDir", "new", "mkdir"),
-	"Dir.createFile":  operated("createFile", "new", "create"),
-	"Dir.remove":      operated("remove", "f", "remove"),
-	"Dir.move":        operated("move from", "f", "rename"),
+	"Dir.put":        operated("put", "f", "replace"),
+	"Dir.createDir":  operated("createDir", "new", "mkdir"),
+	"Dir.createFile": operated("createFile", "new", "create"),
+	"Dir.remove":     operated("remove", "f", "remove"),
+	"Dir.move":       operated("move from", "f", "rename"),
+	"Dir.patch": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
+		_, err := d.Patch(t.Context(), []byte("--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+new\n"), client.PatchOptions{})
+		ok(t, err)
+	}, "change"},
 	"File.writeText":  operated("writeText", "f", "replace"),
 	"File.writeBytes": operated("writeBytes", "f", "replace"),
 	"File.edit":       operated("edit", "f", "replace"),

@@ -29,14 +29,18 @@ type Bound struct {
 	Parts []Part
 }
 
-// Part is a node that is moved with the directory that holds it.
+// Part is a node that is moved with the directory that holds it, or what a change of many paths makes of one path.
 type Part struct {
-	Path    string // below what is moved; "" for that itself
-	Kind    Kind
+	Path    string  // below what is moved, "" for that itself; or from the directory of the change
+	Kind    Kind    // Other for what is removed
 	Version Version // of a file
 	Size    int64   // of a file, in bytes
 	Exec    bool    // of a file
 	Target  string  // of a link
+
+	// What was there, in a change of many paths: WasKind is Other for nothing.
+	WasKind Kind
+	Was     Version // of a file
 }
 
 var errNobody = Errorf(AskDenied, "this needs an approval, and nobody can be asked here")

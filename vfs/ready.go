@@ -35,6 +35,7 @@ type Staged struct {
 	Was     Info          // of a file that is changed, as it is now; the zero Info if there is none, or if the store does not tell
 	Late    bool          // the store did not call Ready; this is its Commit
 	Bound   *Bound        // nil unless the change needs an approval; the store leaves it nil
+	Parts   []Part        // of a change of many paths; nil for any other
 }
 
 // StagedContent is the content of a whole file that is staged. It can be used until

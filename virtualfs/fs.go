@@ -73,6 +73,9 @@ func New(o Options) *FS {
 		o.Logf = log.Printf
 	}
 	fs := &FS{o: o, names: namespace.New(), mounts: map[string]*mount{}, opening: map[string]bool{}}
+	if o.Journal != nil {
+		fs.names.SetJournal(o.Journal, fs.Target)
+	}
 	fs.top = membrane.Guarded(fs.names.Root(), nil)
 	return fs
 }

@@ -101,6 +101,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_explain, (*server).explain, vat.Heavy()),
 		// reads any number of files
 		vat.Handle(schema.Dir_archive, wire.Ordered(membrane.OpArchive, (*server).archive), vat.Heavy()),
+		// reads and writes every file that it names
+		vat.Handle(schema.Dir_patch, wire.Ordered(membrane.OpChange, (*server).patch), vat.Heavy()),
 	)
 }
 

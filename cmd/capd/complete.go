@@ -32,7 +32,7 @@ var valueKinds = map[string]string{
 	"cap": "files", "config": "files", "file": "files", "bind": "files",
 	"state": "dirs", "store": "dirs", "socket-dir": "dirs", "dir": "dirs",
 
-	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "append path": "path", "stat path": "path",
+	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "patch path": "path", "append path": "path", "stat path": "path",
 	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "attenuate path": "path", "glob pattern": "path",
 	"get path": "path", "set path": "path",
 

@@ -13,6 +13,7 @@ import (
 
 	"capd/approval"
 	"capd/authority"
+	"capd/backend/memory"
 	"capd/client"
 	"capd/database"
 	"capd/host"
@@ -90,6 +91,7 @@ func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*
 
 func (o Options) authority(t testing.TB) (a authority.Options) {
 	a.Limits, a.Policy, a.Clock = o.Limits, o.Policy, o.Clock
+	a.Journal = memory.New(memory.Limits{}).Root()
 	if !o.Record && !o.Desk {
 		return a
 	}

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -120,9 +121,10 @@ func (w *runner) run(ctx context.Context, steps []step) (tried int, err error) {
 }
 
 // restore makes the steps that are not made yet. It skips those at which somebody else
-// changed something since. It continues after an error, and returns it at the end.
+// changed something since. It continues after an error, and returns the first ones at the end.
 func (w *runner) restore(ctx context.Context, steps []step) (left []diff.Conflict, err error) {
 	leave := map[string]bool{}
+	var errs []error
 	for i, s := range steps {
 		path := s.change.Path
 		if leave[path] {
@@ -139,8 +141,8 @@ func (w *runner) restore(ctx context.Context, steps []step) (left []diff.Conflic
 		} else if failed == nil && is != to && is != s.change.Is {
 			leave[path] = true
 		}
-		if failed != nil && err == nil {
-			err = s.failed(failed)
+		if failed != nil && len(errs) < maxFailed {
+			errs = append(errs, s.failed(failed))
 		}
 		if leave[path] {
 			left = append(left, s.change.Conflict(is))
@@ -148,8 +150,11 @@ func (w *runner) restore(ctx context.Context, steps []step) (left []diff.Conflic
 		w.made(s, i+1, len(steps))
 	}
 	slices.SortFunc(left, func(a, b diff.Conflict) int { return diff.ComparePaths(a.Path, b.Path) })
-	return left, err
+	return left, errors.Join(errs...)
 }
+
+// maxFailed is how many errors restore returns.
+const maxFailed = 10
 
 func (w *runner) made(s step, done, total int) {
 	w.o.step(s.verb.String() + " " + s.change.Path)

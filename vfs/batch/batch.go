@@ -42,6 +42,27 @@ func (o *Options) step(step string) {
 	}
 }
 
+// Unfinished says that not all of a batch that failed could be taken back.
+type Unfinished struct {
+	Left []diff.Conflict // what somebody else has changed meanwhile, and stays; [Load] has the copies
+	Err  error           // why something else could not be taken back, with its path: the next [Recover] tries again. Nil if all else was
+}
+
+func (u *Unfinished) Error() string {
+	return "not all was taken back: " + errors.Join(u.Unwrap()...).Error()
+}
+
+// Unwrap returns the reasons.
+func (u *Unfinished) Unwrap() (all []error) {
+	if u.Err != nil {
+		all = append(all, u.Err)
+	}
+	if len(u.Left) > 0 {
+		all = append(all, &diff.Conflicts{Paths: u.Left})
+	}
+	return all
+}
+
 // MaxChanges is how many changes a batch may have.
 const MaxChanges = 1 << 20
 
@@ -134,11 +155,7 @@ func (e *entry) carryOut(ctx context.Context, at *diff.Cursor, o Options) error 
 		}
 	}
 	if err != nil {
-		left, failed := e.undo(ctx, at, e.inverse(changesOf(all[:tried])), o)
-		if len(left) > 0 {
-			failed = errors.Join(failed, &diff.Conflicts{Paths: left})
-		}
-		return errors.Join(err, failed)
+		return e.takeBack(ctx, at, changesOf(all[:tried]), o, err)
 	}
 	o.step("done")
 	if !o.Keep {
@@ -146,6 +163,15 @@ func (e *entry) carryOut(ctx context.Context, at *diff.Cursor, o Options) error 
 		o.step("dropped")
 	}
 	return nil
+}
+
+// takeBack undoes changes, which were made before one failed with cause, and returns cause, joined with an [Unfinished] if something is left.
+func (e *entry) takeBack(ctx context.Context, at *diff.Cursor, changes []diff.Change, o Options, cause error) error {
+	left, err := e.undo(membrane.Restoring(ctx), at, e.inverse(changes), o)
+	if err == nil && len(left) == 0 {
+		return cause
+	}
+	return errors.Join(cause, &Unfinished{Left: left, Err: err})
 }
 
 // checkAbilities answers unsupported when target cannot make the links and executable files that

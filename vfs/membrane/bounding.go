@@ -67,7 +67,7 @@ func (b Bounds) fits(size int64) error {
 // linked returns the error for a file that has more names than one, if b forbids that. stat
 // asks the store.
 func (s *guardSet) linked(ctx context.Context, b Bounds, stat func(context.Context) (vfs.Info, error)) error {
-	if !b.NoHardLinks {
+	if !b.NoHardLinks || restores(ctx) {
 		return nil
 	}
 	var info vfs.Info

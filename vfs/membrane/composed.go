@@ -25,6 +25,9 @@ type Composed interface {
 	// OnRevoke is the function OnRevoke. It may call f more than once.
 	OnRevoke(f func(error)) (stop func())
 
+	// Journal returns where batches of changes to the directory are written, and its name there.
+	Journal() (j vfs.Dir, name string)
+
 	// Carry returns how a move from this directory to dst is made if it leads from one
 	// tree to another, and nil if it does not. Such a move is several changes.
 	Carry(dst vfs.Dir) Carrier
@@ -48,6 +51,21 @@ func (v *dirView) carrier(dst vfs.Dir) Carrier {
 		return in.Carry(d.dir)
 	}
 	return nil
+}
+
+// JournalOf returns where a host writes batches of changes through d before it makes them, and the name by which the
+// next process finds what d leads to. It returns nil for a Dir for which nothing is kept.
+func JournalOf(d vfs.Dir) (j vfs.Dir, name string) {
+	switch d := d.(type) {
+	case *dirView:
+		if d.guards.journal != nil {
+			return d.guards.journal, ""
+		}
+		return JournalOf(d.dir)
+	case Composed:
+		return d.Journal()
+	}
+	return nil, ""
 }
 
 // Withholds reports whether policy between d and the store withholds name, whether or not

@@ -49,6 +49,9 @@ func (c *contentView) Learn(version vfs.Version) { vfs.Learn(c.inner, version) }
 
 // may checks the rights of v, closed or not.
 func (c *contentView) may() error {
+	if restores(c.ctx) {
+		return (c.v.mode() & lasting).refuse(0)
+	}
 	m := c.v.mode()
 	err := m.refuse(noRead)
 	if err != nil && heldBy(c.ctx, c.v.bind().gate) {

@@ -39,14 +39,17 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, e
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) }), bounds: t.rules.bounds(t.need)}
+	staged := &stagedReader{r: r, room: boundless}
+	if !restores(ctx) {
+		staged.room, staged.bounds = v.meters().room(func() int64 { return v.size(ctx, name) }), t.rules.bounds(t.need)
+	}
 	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) { return do(ctx, staged, is) })
 }
 
 // creatable answers invalid if there is no node called name and none may be made, before anybody is asked about it.
 func (v *dirView) creatable(ctx context.Context, name string) error {
 	invalid := vfs.CheckNewName(name)
-	if invalid == nil || vfs.IsImmutable(v.dir) { // which answers readOnly for any name
+	if invalid == nil || restores(ctx) || vfs.IsImmutable(v.dir) { // which answers readOnly for any name
 		return nil
 	}
 	err := v.guards.within(vfs.Recalling(ctx), func(ctx context.Context) error {
@@ -80,7 +83,7 @@ func (v *dirView) size(ctx context.Context, name string) int64 {
 // replace runs do, which replaces the file at t with what is staged. The caller has
 // checked that t is not refused.
 func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (vfs.Version, error)) (vfs.Version, error) {
-	end, err := t.view.meters().stream()
+	end, err := t.view.meters().stream(ctx)
 	if err != nil {
 		return vfs.Version{}, err
 	}

@@ -51,7 +51,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	}
 	path, r := vfs.Join(v.path, name), v.standing().step(name)
 	err := vfs.CheckPathSize(path)
-	if err == nil && v.guards.hides(r) {
+	if err == nil && v.guards.hides(r) && !restores(ctx) {
 		err = vfs.Denied
 	}
 	if err != nil || !v.guards.bare(r) {
@@ -59,7 +59,10 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 			return nil, err
 		}
 	}
-	node, err := r.passed(v.looked(ctx, name, path, r))
+	node, err := v.looked(ctx, name, path, r)
+	if !restores(ctx) {
+		node, err = r.passed(node, err)
+	}
 	if late := v.may(ctx, blind); late != nil {
 		err = late
 	}
@@ -73,7 +76,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 // looked returns a view of the node that the inner directory has at name, which is at
 // path and has the rules r.
 func (v *dirView) looked(ctx context.Context, name, path string, r *rules) (vfs.Node, error) {
-	if !v.guards.bare(r) {
+	if !restores(ctx) && !v.guards.bare(r) {
 		return v.guardedLook(ctx, name, path, r)
 	}
 	in, err := v.guards.enter(ctx)

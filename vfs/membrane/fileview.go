@@ -227,7 +227,7 @@ func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	end, err := v.meters().stream()
+	end, err := v.meters().stream(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -31,10 +31,11 @@ const (
 	OpAppend
 	OpSymlink
 	OpAttributes
+	OpChange // of many paths, in the directory at Path; see [Together]
 )
 
 var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync", "archive",
-	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink", "attributes"}
+	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink", "attributes", "change"}
 
 func (k OpKind) String() string { return opNames[k] }
 
@@ -162,6 +163,10 @@ type Guard struct {
 	// at path, or is dropped: no Around runs then. It must not wait.
 	Staged func(by *meter.Meter, path string, e vfs.Effect)
 
+	// Journal, if not nil, is where batches of changes are written; see [JournalOf]. Nothing of the tree outlives the process.
+	// Only one of a tree's guards has one.
+	Journal vfs.Dir
+
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
 	// one of a tree's guards has one. A [capd/vfs/namespace.Namespace] needs none, since
 	// each mount has its own.
@@ -187,6 +192,7 @@ type guardSet struct {
 	rested   func(*meter.Meter, string)             // nil for none
 	staged   func(*meter.Meter, string, vfs.Effect) // nil for none
 	bulkhead *Bulkhead                              // nil for none
+	journal  vfs.Dir                                // nil for none
 }
 
 type around struct {
@@ -251,6 +257,9 @@ func newGuardSet(guards []Guard) *guardSet {
 		if g.Bulkhead != nil {
 			s.bulkhead = g.Bulkhead
 		}
+		if g.Journal != nil {
+			s.journal = g.Journal
+		}
 	}
 	if s.policy != nil {
 		s.root.root = s.policy.Judge()
@@ -267,11 +276,14 @@ var errTwice = vfs.Errorf(vfs.Internal, "a guard ran an operation twice or too l
 // at op.To if it has one.
 func (s *guardSet) around(ctx context.Context, op Op, ends []*rules, do func(context.Context) error) error {
 	arounds := s.readArounds
-	if op.Kind.Changes() {
+	switch {
+	case op.Kind.Changes():
 		arounds = s.arounds
+	case restores(ctx):
+		arounds = nil
 	}
 	arounds = standing(arounds, ends)
-	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
+	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace && op.Kind != OpChange {
 		bare := do
 		do = func(ctx context.Context) error { return s.inside(ctx, bare) }
 	}
@@ -282,6 +294,9 @@ func (s *guardSet) around(ctx context.Context, op Op, ends []*rules, do func(con
 		return do(ctx)
 	}
 	vfs.Forget(ctx) // a guard may take time, or change what is there
+	if restores(ctx) {
+		return s.surely(ctx, op, arounds, do)
+	}
 	_, err := step(ctx, op, arounds, do)
 	return err
 }

@@ -99,6 +99,8 @@ type batch struct {
 	asked  map[guardedPath]bool
 	outer  *batch
 	over   atomic.Bool
+
+	restores bool // outer is taken back; see [Restoring]
 }
 
 // guardedPath is a path behind a membrane.
@@ -108,7 +110,12 @@ type guardedPath struct {
 }
 
 // UnderWay reports whether b was not released.
-func (b *batch) UnderWay() bool { return !b.over.Load() }
+func (b *batch) UnderWay() bool {
+	if b.restores {
+		return b.outer.UnderWay()
+	}
+	return !b.over.Load()
+}
 
 // batchOf returns the batch that ctx belongs to, or nil.
 func batchOf(ctx context.Context) *batch {

@@ -23,6 +23,7 @@ var needs = [...]struct{ at, target mode }{
 	OpSymlink:  {at: noWrite},
 
 	OpAttributes: {at: noWrite | noMetadata},
+	OpChange:     {at: noRead | noWrite}, // of a patch; what a change is made of has needs of its own
 }
 
 // Need is what a call needs of a node.

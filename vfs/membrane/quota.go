@@ -1,6 +1,8 @@
 package membrane
 
 import (
+	"context"
+	"math"
 	"sync/atomic"
 
 	"capd/meter"
@@ -73,14 +75,21 @@ func openCost(path string) int64 {
 	return 1 + int64(max(len(path)-1, 0)/pathShare)
 }
 
+// unlimited raises every limit out of reach.
+const unlimited = math.MaxInt64 / 2
+
 // open counts one more view or gate at path. close undoes it.
 func (p meters) open(path string) error { return p.take(meter.Nodes, openCost(path), 0) }
 
 func (p meters) close(path string) { p.give(meter.Nodes, openCost(path)) }
 
 // stream counts one more open content or whole-file write. end undoes it.
-func (p meters) stream() (end func(), err error) {
-	if err := p.take(meter.Streams, 1, 0); err != nil {
+func (p meters) stream(ctx context.Context) (end func(), err error) {
+	over := int64(0)
+	if restores(ctx) {
+		over = unlimited
+	}
+	if err := p.take(meter.Streams, 1, over); err != nil {
 		return nil, err
 	}
 	return func() { p.give(meter.Streams, 1) }, nil
@@ -127,6 +136,20 @@ func commits(m *meter.Meter, account func(vfs.Effect) vfs.Effect, also *stored) 
 			here = account(got)
 		}
 		m.Settle(reserved, meter.Effect(here))
+		also.add(here)
+		return got, err
+	}
+}
+
+// counts is commits for a change that is taken back: it may exceed what m may grow by.
+func counts(m *meter.Meter, account func(vfs.Effect) vfs.Effect, also *stored) vfs.Committer {
+	return func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		got, err := change()
+		here := got
+		if err == nil && account != nil {
+			here = account(got)
+		}
+		m.Settle(meter.Effect{}, meter.Effect(here))
 		also.add(here)
 		return got, err
 	}

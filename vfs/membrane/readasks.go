@@ -86,7 +86,7 @@ func (v *fileView) askedVersion(ctx context.Context, err error) (vfs.Version, er
 
 // snapshot reads the whole of v.
 func (v *fileView) snapshot(ctx context.Context) (*askedContent, error) {
-	end, err := v.meters().stream()
+	end, err := v.meters().stream(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (c *count) add() bool { return c.n.Add(1) > 0 }
 
 // note counts a read of v, which is in dir: v itself if it is listed.
 func (v *view) note(kind OpKind) {
-	if v.guards.reads == nil || v.base.meter == nil { // a host that looks for itself
+	if v.guards.reads == nil || v.base.meter == nil || v.wide { // a host that looks for itself
 		return
 	}
 	dir := v.path
@@ -93,7 +93,7 @@ func (v *view) noteIn(c *count, kind OpKind, at, dir string, r *rules) {
 
 // noteScan counts a listing of the directory at path, below v.
 func (v *view) noteScan(path string, r *rules) {
-	if s := v.guards.reads; s != nil && v.base.meter != nil {
+	if s := v.guards.reads; s != nil && v.base.meter != nil && !v.wide {
 		v.noteIn(s.at(v.base, OpList, path), OpList, path, path, r)
 	}
 }

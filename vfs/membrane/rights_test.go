@@ -127,6 +127,15 @@ var operations = []operation{
 	{"set attributes on a version", membrane.OpAttributes, membrane.Write | membrane.Metadata | membrane.Read, 0, func(ctx context.Context, h narrowed) error {
 		return vfs.SetAttributes(ctx, h.File, vfs.Attributes{Exec: new(true)}, is)
 	}},
+	{"change together", membrane.OpChange, membrane.Read | membrane.Write, 0, func(ctx context.Context, h narrowed) error {
+		ops := []membrane.Op{{Kind: membrane.OpReplace, Path: "f"}, {Kind: membrane.OpRead, Path: "f"}} // the parts have needs of their own
+		wide, end, err := membrane.Widened(ctx, h.Dir, ops)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return membrane.Together(ctx, wide, ops[:1], nil, func(ctx context.Context) error { return check.Put(ctx, wide, "f", "x") })
+	}},
 	{"symlink", membrane.OpSymlink, membrane.Write, 0, func(ctx context.Context, h narrowed) error { return vfs.Symlink(ctx, h.Dir, "new", "f") }},
 }
 

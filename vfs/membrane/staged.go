@@ -138,7 +138,11 @@ func (s *stagedReader) stage(n int64) error {
 	if s.ended { // an abandoned Read
 		return nil
 	}
-	if err := s.t.view.meters().take(meter.StagedBytes, n, s.there); err != nil {
+	there := s.there
+	if restores(s.ctx) {
+		there = unlimited
+	}
+	if err := s.t.view.meters().take(meter.StagedBytes, n, there); err != nil {
 		return err
 	}
 	s.held += n

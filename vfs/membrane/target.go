@@ -23,6 +23,10 @@ type target struct {
 // refused returns what the view's gate, or the policy on the path, has against the
 // change. It is asked before anything is staged.
 func (t target) refused(ctx context.Context) error {
+	if restores(ctx) {
+		_, _, err := t.allowed(ctx)
+		return err
+	}
 	a, err := t.asked(ctx)
 	if err != nil {
 		return err
@@ -88,6 +92,9 @@ func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
 // refusals that wait for the batch are left out, and held is true.
 func (t target) mode(ctx context.Context, b binding) (m mode, held bool) {
 	m = b.mode() | t.view.mask
+	if restores(ctx) {
+		return m & lasting, true
+	}
 	if m.refuse(t.need) != nil && heldBy(ctx, b.gate) {
 		return m&^heldModes | t.view.mask, true
 	}
@@ -166,9 +173,15 @@ func (v *view) committing(ctx context.Context, op Op, account func(vfs.Effect) v
 		if m == meters.gate {
 			also = op.stored
 		}
-		call.OnCommit(commits(m, account, also))
+		if restores(asked) {
+			call.OnCommit(counts(m, account, also))
+		} else {
+			call.OnCommit(commits(m, account, also))
+		}
 	}
-	if meters.gate != nil || len(meters.guards) > 0 {
+	if restores(asked) {
+		call.Stage = nil
+	} else if meters.gate != nil || len(meters.guards) > 0 {
 		call.Stage = func(n int64) (func(), error) { return meters.stage(n, outer) }
 		call.Dropped = meters.dropped(op.stored.dropped(call.Dropped))
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -72,6 +73,7 @@ type view struct {
 	inner   *shared
 	own     shared // what inner points to in a view of a node that was just found
 	counted bool   // as an open node
+	wide    bool   // its reads are the host's own, for what whoever holds the capability may change; see Widened
 
 	bound  atomic.Pointer[binding]
 	reads  atomic.Pointer[count] // of what is read here; nil until then
@@ -145,12 +147,23 @@ func (v *view) mode() mode { return v.bind().mode() | v.mask }
 // may is check for an operation with ctx. A batch that holds the gate passes even if
 // the gate was shut since.
 func (v *view) may(ctx context.Context, need mode) error {
+	if restores(ctx) {
+		return v.still()
+	}
 	if err := v.check(need); err != nil {
 		if err = v.unlessHeld(ctx, need, err); err != nil {
 			return err
 		}
 	}
 	return v.ruled(need)
+}
+
+// still is may for what is taken back.
+func (v *view) still() error {
+	if v.closed.Load() {
+		return vfs.ErrClosed
+	}
+	return (v.bind().mode() & lasting).refuse(0)
 }
 
 // unlessHeld returns err, the result of check, or what remains of it for such a batch.
@@ -243,18 +256,26 @@ func (v *view) derive(d *view, inner *shared, path string, r *rules) error {
 	return v.deriveAt(d, inner, path, r, v.base, v.mask)
 }
 
+// over returns by how much limits are raised for what is open: by any, if it is open for a batch that must be able to end.
+func (v *view) over() int64 {
+	if v.wide {
+		return unlimited
+	}
+	return 0
+}
+
 // deriveAt is derive with another base and another mask. It takes a reference to base.
 func (v *view) deriveAt(d *view, inner *shared, path string, r *rules, base *Gate, m mode) error {
 	err := vfs.CheckPathSize(path)
 	if err == nil {
-		err = meters{base.meter, v.guards.meters}.open(path)
+		err = meters{base.meter, v.guards.meters}.take(meter.Nodes, openCost(path), v.over())
 	}
 	if err != nil {
 		inner.release()
 		return err
 	}
 	base.retain()
-	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.counted = v.guards, base, path, r, m, inner, true
+	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.counted, d.wide = v.guards, base, path, r, m, inner, true, v.wide
 	return nil
 }
 

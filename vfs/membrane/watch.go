@@ -55,6 +55,9 @@ func whileBound(do func(context.Context) error, targets ...target) func(context.
 
 // watch watches t's gate, unless ctx belongs to a batch that holds it.
 func (t target) watch(ctx context.Context, f func(error)) (stop func()) {
+	if restores(ctx) {
+		return func() {}
+	}
 	return t.view.base.watch(t.path, func(err error) {
 		if b := t.view.bindAt(t.path); !heldBy(ctx, b.gate) {
 			f(err)

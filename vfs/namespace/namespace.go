@@ -29,6 +29,15 @@ type Namespace struct {
 	table  atomic.Pointer[mountTable]
 	closed bool
 	born   int64
+
+	journal vfs.Dir
+	target  func(path string) string
+}
+
+// SetJournal says where batches of changes are written, and how the tree at a path is named there. It is called before anything is
+// mounted.
+func (n *Namespace) SetJournal(j vfs.Dir, target func(path string) string) {
+	n.journal, n.target = j, target
 }
 
 // New returns a namespace in which nothing is mounted.

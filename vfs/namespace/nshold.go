@@ -20,6 +20,14 @@ func (d *nsDir) Hold(h *membrane.Holding, ops []membrane.Op) error {
 	return d.byTree(ops, h.In)
 }
 
+// Journal implements [membrane.Composed].
+func (d *nsDir) Journal() (j vfs.Dir, name string) {
+	if d.ns.journal == nil {
+		return nil, ""
+	}
+	return d.ns.journal, d.ns.target(strings.Join(d.names(), "/"))
+}
+
 // byTree calls f for each of ops, with the directory v of a tree and the op with paths
 // relative to v.
 func (d *nsDir) byTree(ops []membrane.Op, f func(v vfs.Dir, ops []membrane.Op) error) error {

@@ -191,3 +191,20 @@ SCENARIO(file) {
   guest(call(guest.file.appendRequest(), [](auto& p) { p.setData(kj::StringPtr(" more").asBytes()); }));
   say("text", readText(guest, guest.file));
 }
+
+// A patch of two files, and one that does not fit.
+SCENARIO(patch) {
+  auto patch = [&](kj::StringPtr text, bool dry) {
+    return call(guest.dir.patchRequest(), [&](auto& p) { p.setText(text.asBytes()); p.setDryRun(dry); });
+  };
+  auto show = [&](auto&& got) {
+    for (auto f : got.getFiles()) {
+      KJ_ASSERT(f.getVersion().size() == 32 && f.getDiff().size() > 0 && f.getFrom() == nullptr);
+      say("patched", f.getPath(), f.getChanged()[0].getFirst(), f.getChanged()[0].getCount(), f.getWas().size() == 32);
+    }
+  };
+  show(guest(patch("*** Begin Patch\n*** Update File: a.md\n-hello\n+bye\n*** Add File: new/f\n+made\n*** End Patch\n", false)));
+  refused(guest, "conflict", patch("--- a/a.md\n+++ b/a.md\n@@ -1 +1 @@\n-hello\n+bye\n", false));
+  refused(guest, "invalid", patch("hello", false));
+  show(guest(patch("--- a/a.md\n+++ b/a.md\n@@ -1 +1 @@\n-bye\n+hello\n", true)));
+}

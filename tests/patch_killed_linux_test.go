@@ -1,0 +1,85 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"capd/client"
+	"capd/state"
+)
+
+// generation is a patch that makes files which have the text n, of n-1; of nothing for 0.
+func generation(n, files int) []byte {
+	var b strings.Builder
+	b.WriteString("*** Begin Patch\n")
+	for i := range files {
+		if path := fmt.Sprintf("project/%d/f", i); n == 0 {
+			fmt.Fprintf(&b, "*** Add File: %s\n+0\n", path)
+		} else {
+			fmt.Fprintf(&b, "*** Update File: %s\n-%d\n+%d\n", path, n-1, n)
+		}
+	}
+	return []byte(b.String() + "*** End Patch\n")
+}
+
+// TestPatchKilled kills hosts while a guest patches many files. After the next start all files have what one patch has left, and
+// none that was answered is lost.
+func TestPatchKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlaceInMemory(t)
+	const files = 60
+	rounds, next, taken, made := times(2, 40), 0, 0, 0
+	host, said := startHost(p)
+	loc := locatorText.FindString(said)
+	for round := range rounds {
+		c, err := client.Dial(t.Context(), loc)
+		ok(t, err)
+		begun := make(chan struct{})
+		ended := make(chan int, 1)
+		go func() {
+			n := next
+			for ; ; n++ {
+				if n == next+1 {
+					close(begun)
+				}
+				if _, err := c.Dir(t.Context()).Patch(t.Context(), generation(n, files), client.PatchOptions{}); err != nil {
+					ended <- n
+					return
+				}
+			}
+		}()
+		<-begun
+		time.Sleep(time.Duration(5+23*round%90) * time.Millisecond) // whatever is under way then is what is tested
+		ok(t, host.Process.Kill())
+		_ = host.Wait()
+		next = <-ended
+		c.Close()
+		host, _ = startHost(p) // takes back what was begun
+		first := ""
+		for i := range files {
+			text, err := os.ReadFile(filepath.Join(p.served, fmt.Sprint(i), "f"))
+			if ok(t, err); i == 0 {
+				first = string(text)
+			} else if string(text) != first {
+				t.Fatalf("round %d: file %d has %q, the first %q", round, i, text, first)
+			}
+		}
+		switch first {
+		case fmt.Sprintln(next):
+			made++
+			next++
+		case fmt.Sprintln(next - 1):
+			taken++
+		default:
+			t.Fatalf("round %d: the files have %q, and %d patches were answered", round, first, next)
+		}
+	}
+	ok(t, host.Process.Kill())
+	_ = host.Wait()
+	_, settled := recordedPuts(t, state.Dir(p.state))
+	t.Logf("patch: killed %d times in %d patches of %d files, %d taken back, %d made, %d settled: 0 in part, 0 lost", rounds, next, files, taken, made, settled)
+}
