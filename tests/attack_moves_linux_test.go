@@ -165,7 +165,7 @@ func lateWrites(t *testing.T) {
 			t.Errorf("move from %s to %s: %v", at, to, err)
 		}
 		refused[vfs.CodeOf(err)]++
-		rest.Store(min(rest.Load()*5/4, longRest)) // what is written makes the next move longer, and some must succeed
+		rest.Store(min(rest.Load()*5/4, longRest))                          // what is written makes the next move longer, and some must succeed
 		if _, err := vfs.StatAt(ctx, mover, to+"/box", false); err == nil { // what was late stays beside it
 			err := mover.Move(ctx, at+"/box", mover, fmt.Sprintf("%s/left-%d", at, n), vfs.If{}, vfs.If{})
 			if err != nil && vfs.CodeOf(err) != vfs.NotFound {
