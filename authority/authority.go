@@ -19,6 +19,7 @@ import (
 
 	"capd/approval"
 	"capd/database"
+	"capd/history"
 	"capd/hook"
 	"capd/locator"
 	"capd/meter"
@@ -47,10 +48,11 @@ type Host struct {
 
 	clock  *membrane.Clock // by which grants expire
 	db     *database.DB
-	mine   bool           // db is closed with the host
-	record *record.Log    // nil: nothing is recorded
-	asks   *approval.Desk // nil: nobody is asked
-	hooks  *hook.Chain    // nil for none
+	mine   bool             // db is closed with the host
+	record *record.Log      // nil: nothing is recorded
+	asks   *approval.Desk   // nil: nobody is asked
+	hooks  *hook.Chain      // nil for none
+	past   *history.Journal // nil: nothing can be undone
 	spans  spans
 
 	digests digests
@@ -97,6 +99,8 @@ type Options struct {
 	Clock *membrane.Clock
 	// Asks is where changes wait that need an approval. Without it they are refused.
 	Asks *approval.Desk
+	// History keeps what changes displace, beside Record, so that they can be undone. It is not closed with the host. Nil keeps nothing.
+	History *history.Journal
 	// Hooks are asked before guests' changes. Nil is none.
 	Hooks *hook.Chain
 	// Places tells whether a path leads to what it led to before a restart. Nil checks only the directories themselves.
@@ -143,7 +147,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 	}
 	h := &Host{
 		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, policy: o.Policy, left: o.Ended, scope: o.Scope, acts: o.Acts, journal: o.Journal, since: time.Now(),
-		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, asks: o.Asks, hooks: o.Hooks, loading: map[int64]*load{},
+		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, past: o.History, asks: o.Asks, hooks: o.Hooks, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}
 	if o.Roots == nil {

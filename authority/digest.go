@@ -1,7 +1,9 @@
 package authority
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,8 @@ const (
 type digests struct {
 	mu     sync.Mutex
 	queue  []*span
+	busy   *span         // whose version is being computed; nil for none
+	free   chan struct{} // closed when that has ended
 	runs   bool
 	closed bool
 	done   sync.WaitGroup
@@ -48,6 +52,11 @@ func (p *span) end(v vfs.Version, size int64) {
 	if !v.IsZero() {
 		o.Version = v.String()
 	}
+	if p.kept != nil {
+		p.kept.row.Now.Kind, p.kept.row.Now.Size, p.kept.row.Now.Version = vfs.FileKind, cmp.Or(size, p.kept.row.Now.Size), o.Version
+		p.kept.row.Now.Until = p.last.UnixMilli()
+		o.Also = p.kept.ended(p.intent.ID(), p.err, nil)
+	}
 	p.intent.End(o)
 }
 
@@ -62,14 +71,54 @@ func (h *Host) digest() {
 		}
 		p, closed := d.queue[0], d.closed
 		d.queue = d.queue[1:]
+		d.busy, d.free = p, make(chan struct{})
 		d.mu.Unlock()
+		began := time.Now()
 		if closed {
 			p.end(vfs.Version{}, 0)
+		} else {
+			h.endWithVersion(p)
+		}
+		d.mu.Lock()
+		d.busy = nil
+		close(d.free)
+		d.mu.Unlock()
+		if closed {
 			continue
 		}
-		began := time.Now()
-		p.end(h.versionAt(p.path))
 		time.Sleep(min(time.Since(began), time.Second))
+	}
+}
+
+// endWithVersion records how p ended, with the version of its file.
+func (h *Host) endWithVersion(p *span) {
+	v, size := h.versionAt(p.path)
+	if p.kept != nil {
+		p.kept.row.Now = h.look(context.Background(), p.path)
+	}
+	p.end(v, size)
+}
+
+// endOf ends at once the spans of the root grant top, and those that wait for their version.
+func (h *Host) endOf(top int64) {
+	of := func(p *span) bool { return p.kept != nil && p.kept.row.Top() == top }
+	h.spans.closeIf(of)
+	d := &h.digests
+	d.mu.Lock()
+	var mine []*span
+	d.queue = slices.DeleteFunc(d.queue, func(p *span) bool {
+		if of(p) {
+			mine = append(mine, p)
+		}
+		return of(p)
+	})
+	busy, free := d.busy != nil && of(d.busy), d.free
+	d.mu.Unlock()
+	for _, p := range mine {
+		h.endWithVersion(p)
+	}
+	if busy {
+		<-free
 	}
 }
 

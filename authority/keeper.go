@@ -21,6 +21,9 @@ func (h *Host) keeper() membrane.Guard {
 	if h.record != nil {
 		g.Reads, g.Rested = &h.reads.Reads, h.spans.rest
 	}
+	if h.past != nil {
+		g.History = past{h}
+	}
 	if h.asks != nil {
 		g.AskRead, g.Stands = h.askRead, h.stands
 	}
@@ -42,8 +45,9 @@ func (h *Host) keepOwn(ctx context.Context, op membrane.Op, do func(context.Cont
 	if op.Batch == membrane.Ahead || call.Change != "" {
 		return do(ctx)
 	}
-	c := &change{host: h, op: op}
+	c := &change{host: h, op: op, kept: h.keeping(ctx, op)}
 	call.OnChange(c)
+	call.Keep = c.keep()
 	e, err := do(vfs.WithCall(ctx, call))
 	c.end(e, err)
 	return e, err
@@ -59,11 +63,14 @@ func (h *Host) keep(ctx context.Context, op membrane.Op, do func(context.Context
 		return do(ctx)
 	}
 	call := vfs.CallOf(ctx)
-	c.part = call.Change != ""
+	if c.part = call.Change != ""; !c.part && !c.trial {
+		c.kept = h.keeping(ctx, op)
+	}
 	call.OnChange(c)
 	if op.Kind == membrane.OpChange {
 		call.Change = op.Kind.String()
 	}
+	call.Keep = c.keep()
 	ctx = vfs.WithCall(ctx, call)
 	if err := c.before(ctx); err != nil {
 		return vfs.Effect{}, err
@@ -78,6 +85,7 @@ type change struct {
 	host   *Host
 	op     membrane.Op
 	why    []string       // it needs an approval; see asking.go
+	kept   *keeping       // of what it displaces; nil keeps nothing
 	intent *record.Intent // nil until it is ready
 	span   *span          // of a write in place, instead
 	hooks  []record.Hooked
@@ -104,18 +112,29 @@ func (c *change) Ready(ctx context.Context, s vfs.Staged) (finish func() error, 
 		e.Version, e.Size = s.Content.Version().String(), s.Content.Size()
 	}
 	e.Changes, e.Paths = changesOf(s.Parts), len(s.Parts)
-	begin := func() *record.Intent { return c.host.record.Intend(e) }
 	if inPlace(c.op) && used == nil {
-		c.span = c.host.spans.join(c.op, begin)
+		c.span = c.host.spans.join(c.op, func() *span { return &span{entry: e, kept: c.kept} })
+		c.span.begin(ctx, c.host, c.op, s)
 		return c.span.intent.Wait, nil
 	}
 	c.host.spans.before(c.op)
 	e.Ask = approved
-	c.intent = begin()
+	if c.kept != nil {
+		c.kept.ready(ctx, c.op, s)
+	}
+	c.intent = c.host.intend(e, c.kept)
 	if used == nil {
 		return c.intent.Wait, nil
 	}
 	return func() error { return cmp.Or(used(), c.intent.Wait()) }, nil
+}
+
+// keep returns what a store is to give what it displaces.
+func (c *change) keep() vfs.Keep {
+	if c.kept == nil {
+		return nil
+	}
+	return c.kept
 }
 
 func (c *change) end(e vfs.Effect, err error) {
@@ -125,9 +144,15 @@ func (c *change) end(e vfs.Effect, err error) {
 	}
 	if c.intent == nil || c.intent.Wait() != nil { // a span may go on for long, and nothing finds out how it ended after a kill
 		c.host.charge(c.rows, grew)
+		if c.kept != nil && c.span == nil {
+			c.kept.forget()
+		}
 		return
 	}
-	c.intent.End(record.Outcome{Bytes: e.Bytes, Nodes: e.Nodes, Err: err, Also: adding(c.rows, grew)})
+	if c.kept != nil && err == nil {
+		c.kept.left(c.op)
+	}
+	c.intent.End(record.Outcome{Bytes: e.Bytes, Nodes: e.Nodes, Err: err, Also: c.kept.ended(c.intent.ID(), err, adding(c.rows, grew))})
 }
 
 // lineage returns the grant or share whose meter is m, and those that it is shared from.

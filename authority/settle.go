@@ -32,7 +32,7 @@ func (h *Host) Settle(ctx context.Context) error {
 		if r == record.Done {
 			also = adding(settled(&e.Entry))
 		}
-		if err := h.record.Settle(e, r, also); err != nil {
+		if err := h.record.Settle(e, r, both(also, h.settling(ctx, e, r))); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ type spanKey struct {
 // span is one span. spans.mu guards what changes.
 type span struct {
 	spanKey
+	entry  record.Entry
+	kept   *keeping  // of what was there before; nil keeps nothing
+	once   sync.Once // begins it
 	intent *record.Intent
 	wrote  record.Span
 	grew   int64
@@ -55,9 +59,18 @@ func inPlace(op membrane.Op) bool {
 	return op.Kind == membrane.OpWrite || op.Kind == membrane.OpAppend || op.Kind == membrane.OpTruncate
 }
 
-// join returns the span that op belongs to. If there is none it makes one, whose intent begin returns. The caller calls
-// leave.
-func (s *spans) join(op membrane.Op, begin func() *record.Intent) *span {
+// begin notes what is there and begins the intent of p, unless another write has done so. The change of a write says st.
+func (p *span) begin(ctx context.Context, h *Host, op membrane.Op, st vfs.Staged) {
+	p.once.Do(func() {
+		if p.kept != nil {
+			p.kept.ready(ctx, op, st)
+		}
+		p.intent = h.intend(p.entry, p.kept)
+	})
+}
+
+// join returns the span that op belongs to. If there is none fresh makes one. The caller begins it, and calls leave.
+func (s *spans) join(op membrane.Op, fresh func() *span) *span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := spanKey{op.By(), op.Path}
@@ -66,7 +79,8 @@ func (s *spans) join(op membrane.Op, begin func() *record.Intent) *span {
 		if len(s.of[key.by]) >= maxSpans {
 			s.close(s.oldest(key.by))
 		}
-		p = &span{spanKey: key, intent: begin(), last: time.Now()}
+		p = fresh()
+		p.spanKey, p.last = key, time.Now()
 		p.timer = time.AfterFunc(s.patience(), func() { s.check(p) })
 		s.add(p)
 	}
@@ -177,6 +191,17 @@ func (s *spans) closeAll() {
 	}
 }
 
+// closeIf closes those for which of is true.
+func (s *spans) closeIf(of func(*span) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.all {
+		if of(p) {
+			s.close(p)
+		}
+	}
+}
+
 // closeThese closes some spans. s.mu is held.
 func (s *spans) closeThese(some []*span) {
 	for _, p := range slices.Clone(some) { // close changes the list
@@ -197,7 +222,7 @@ func (s *spans) close(p *span) {
 
 // settle records how p ended, once it has.
 func (s *spans) settle(p *span) {
-	if !p.over || p.active > 0 || p.intent.Wait() != nil {
+	if !p.over || p.active > 0 || p.intent == nil || p.intent.Wait() != nil {
 		return
 	}
 	if p.wrote.Writes > 0 {

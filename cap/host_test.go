@@ -27,7 +27,7 @@ type served struct{ *scene.Host }
 
 func serve(t testing.TB, tree vfs.Dir, limits meter.Limits) *served {
 	t.Helper()
-	return &served{scene.Serve(t, tree, scene.Options{Limits: limits})}
+	return &served{scene.Serve(t, tree, scene.Options{Limits: limits, Record: true})}
 }
 
 // guest serves tree from memory, and connects a guest.

@@ -78,6 +78,25 @@ var dirNeeds = []needing{
 		_, err := d.Tree(ctx, "", client.TreeOptions{})
 		return err
 	}},
+	{"history", client.Read, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.History(ctx, vfs.PastQuery{})
+		return err
+	}},
+	{"undo", client.Read, "what the inverse changes need", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.Undo(ctx, vfs.Undo{SinceMs: 1, DryRun: true})
+		if vfs.CodeOf(err) == vfs.NotFound {
+			return nil // nothing was changed
+		}
+		return err
+	}},
+	{"readPast", client.Read, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.Past(ctx, "f", thisVersion.Is)
+		if vfs.CodeOf(err) == vfs.NotFound {
+			return nil // likewise
+		}
+		return err
+	}},
+	{"turn", 0, "", func(ctx context.Context, d *client.Dir, _ *client.File) error { return d.Turn("t").Cap().Settle(ctx) }},
 	{"glob", client.List, "ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error { return failed(d.Glob(ctx, "sub/*")) }},
 	{"grep", client.Read | client.List, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		return failed(d.Grep(ctx, client.Grep{Path: "sub", Pattern: "x"}))

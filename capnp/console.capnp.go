@@ -6593,6 +6593,302 @@ func (s Console_explain_Results) NewGrants(n int32) (Explanation_List, error) {
 	return l, err
 }
 
+type Console_history_Params capnp.Struct
+
+// Console_history_Params_TypeID is the unique identifier for the type Console_history_Params.
+const Console_history_Params_TypeID = 0xa7843376211fd4fd
+
+func (s Console_history_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_history_Params) DecodeFromPtr(p capnp.Ptr) Console_history_Params {
+	return Console_history_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_history_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_history_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_history_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_history_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_history_Params) Guest() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_history_Params) HasGuest() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_history_Params) GuestBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_history_Params) SetGuest(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_history_Params) Before() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Console_history_Params) SetBefore(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Console_history_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Console_history_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+type Console_history_Results capnp.Struct
+
+// Console_history_Results_TypeID is the unique identifier for the type Console_history_Results.
+const Console_history_Results_TypeID = 0xfd5a30f8d78d2c33
+
+func (s Console_history_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_history_Results) DecodeFromPtr(p capnp.Ptr) Console_history_Results {
+	return Console_history_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_history_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_history_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_history_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_history_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_history_Results) Entries() (Past_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Past_List(p.List()), err
+}
+
+func (s Console_history_Results) HasEntries() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_history_Results) SetEntries(v Past_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEntries sets the entries field to a newly
+// allocated Past_List, preferring placement in s's segment.
+func (s Console_history_Results) NewEntries(n int32) (Past_List, error) {
+	l, err := NewPast_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Past_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Console_history_Results) More() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Console_history_Results) SetMore(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Console_history_Results) SinceMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Console_history_Results) SetSinceMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+type Console_undo_Params capnp.Struct
+
+// Console_undo_Params_TypeID is the unique identifier for the type Console_undo_Params.
+const Console_undo_Params_TypeID = 0xfd67946feb25aed2
+
+func (s Console_undo_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_undo_Params) DecodeFromPtr(p capnp.Ptr) Console_undo_Params {
+	return Console_undo_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_undo_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_undo_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_undo_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_undo_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_undo_Params) Guest() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_undo_Params) HasGuest() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_undo_Params) GuestBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_undo_Params) SetGuest(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_undo_Params) What() (Undoing, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Undoing(p.Struct()), err
+}
+
+func (s Console_undo_Params) HasWhat() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_undo_Params) SetWhat(v Undoing) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewWhat sets the what field to a newly
+// allocated Undoing struct, preferring placement in s's segment.
+func (s Console_undo_Params) NewWhat() (Undoing, error) {
+	ss, err := NewUndoing(capnp.Struct(s).Segment())
+	if err != nil {
+		return Undoing{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Console_undo_Params) DryRun() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Console_undo_Params) SetDryRun(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+type Console_undo_Results capnp.Struct
+
+// Console_undo_Results_TypeID is the unique identifier for the type Console_undo_Results.
+const Console_undo_Results_TypeID = 0x877acec141d94c1d
+
+func (s Console_undo_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_undo_Results) DecodeFromPtr(p capnp.Ptr) Console_undo_Results {
+	return Console_undo_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_undo_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_undo_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_undo_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_undo_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_undo_Results) Id() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Console_undo_Results) SetId(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Console_undo_Results) Entries() (capnp.UInt64List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return capnp.UInt64List(p.List()), err
+}
+
+func (s Console_undo_Results) HasEntries() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_undo_Results) SetEntries(v capnp.UInt64List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEntries sets the entries field to a newly
+// allocated capnp.UInt64List, preferring placement in s's segment.
+func (s Console_undo_Results) NewEntries(n int32) (capnp.UInt64List, error) {
+	l, err := capnp.NewUInt64List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.UInt64List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Console_undo_Results) Steps() (UndoStep_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return UndoStep_List(p.List()), err
+}
+
+func (s Console_undo_Results) HasSteps() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_undo_Results) SetSteps(v UndoStep_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewSteps sets the steps field to a newly
+// allocated UndoStep_List, preferring placement in s's segment.
+func (s Console_undo_Results) NewSteps(n int32) (UndoStep_List, error) {
+	l, err := NewUndoStep_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return UndoStep_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
 // Console_grant describes Console.grant to package vat.
 var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 40, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
@@ -6677,6 +6973,12 @@ var Console_revokeInvite = vat.Method[Console_revokeInvite_Params, Console_revok
 // Console_explain describes Console.explain to package vat.
 var Console_explain = vat.Method[Console_explain_Params, Console_explain_Results]{Interface: Console_TypeID, ID: 27, Name: "Console.explain", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Console_history describes Console.history to package vat.
+var Console_history = vat.Method[Console_history_Params, Console_history_Results]{Interface: Console_TypeID, ID: 28, Name: "Console.history", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
+// Console_undo describes Console.undo to package vat.
+var Console_undo = vat.Method[Console_undo_Params, Console_undo_Results]{Interface: Console_TypeID, ID: 29, Name: "Console.undo", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
+
 // Console_addHook_Params_spec is the place of the field spec of Console_addHook_Params in a pipelined path.
 const Console_addHook_Params_spec vat.Field = 0
 
@@ -6700,6 +7002,9 @@ const Console_showAsk_Results_ask vat.Field = 0
 
 // Console_status_Results_status is the place of the field status of Console_status_Results in a pipelined path.
 const Console_status_Results_status vat.Field = 0
+
+// Console_undo_Params_what is the place of the field what of Console_undo_Params in a pipelined path.
+const Console_undo_Params_what vat.Field = 1
 
 // Console_usage_Results_host is the place of the field host of Console_usage_Results in a pipelined path.
 const Console_usage_Results_host vat.Field = 1

@@ -1753,6 +1753,642 @@ func NewBranch_List(s *capnp.Segment, sz int32) (Branch_List, error) {
 	return capnp.StructList[Branch](l), err
 }
 
+type Past capnp.Struct
+
+// Past_TypeID is the unique identifier for the type Past.
+const Past_TypeID = 0xa37afba26776210d
+
+func NewPast(s *capnp.Segment) (Past, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 2})
+	return Past(st), err
+}
+
+func NewRootPast(s *capnp.Segment) (Past, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 2})
+	return Past(st), err
+}
+
+func ReadRootPast(msg *capnp.Message) (Past, error) {
+	root, err := msg.Root()
+	return Past(root.Struct()), err
+}
+
+func (s Past) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Past) DecodeFromPtr(p capnp.Ptr) Past {
+	return Past(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Past) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Past) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Past) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Past) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Past) Id() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Past) SetId(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Past) AtMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Past) SetAtMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Past) Turn() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Past) HasTurn() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Past) TurnBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Past) SetTurn(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Past) Undoes() bool {
+	return capnp.Struct(s).Bit(128)
+}
+
+func (s Past) SetUndoes(v bool) {
+	capnp.Struct(s).SetBit(128, v)
+}
+
+func (s Past) UndoneBy() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s Past) SetUndoneBy(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+func (s Past) Outside() bool {
+	return capnp.Struct(s).Bit(129)
+}
+
+func (s Past) SetOutside(v bool) {
+	capnp.Struct(s).SetBit(129, v)
+}
+
+func (s Past) Lost() bool {
+	return capnp.Struct(s).Bit(130)
+}
+
+func (s Past) SetLost(v bool) {
+	capnp.Struct(s).SetBit(130, v)
+}
+
+func (s Past) Changes() (Past_Changed_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Past_Changed_List(p.List()), err
+}
+
+func (s Past) HasChanges() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Past) SetChanges(v Past_Changed_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewChanges sets the changes field to a newly
+// allocated Past_Changed_List, preferring placement in s's segment.
+func (s Past) NewChanges(n int32) (Past_Changed_List, error) {
+	l, err := NewPast_Changed_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Past_Changed_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+func (s Past) More() uint32 {
+	return capnp.Struct(s).Uint32(20)
+}
+
+func (s Past) SetMore(v uint32) {
+	capnp.Struct(s).SetUint32(20, v)
+}
+
+// Past_List is a list of Past.
+type Past_List = capnp.StructList[Past]
+
+// NewPast creates a new list of Past.
+func NewPast_List(s *capnp.Segment, sz int32) (Past_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 2}, sz)
+	return capnp.StructList[Past](l), err
+}
+
+type Past_Changed capnp.Struct
+
+// Past_Changed_TypeID is the unique identifier for the type Past_Changed.
+const Past_Changed_TypeID = 0xab70e55d621bcf5c
+
+func NewPast_Changed(s *capnp.Segment) (Past_Changed, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 7})
+	return Past_Changed(st), err
+}
+
+func NewRootPast_Changed(s *capnp.Segment) (Past_Changed, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 7})
+	return Past_Changed(st), err
+}
+
+func ReadRootPast_Changed(msg *capnp.Message) (Past_Changed, error) {
+	root, err := msg.Root()
+	return Past_Changed(root.Struct()), err
+}
+
+func (s Past_Changed) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Past_Changed) DecodeFromPtr(p capnp.Ptr) Past_Changed {
+	return Past_Changed(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Past_Changed) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Past_Changed) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Past_Changed) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Past_Changed) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Past_Changed) Op() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Past_Changed) HasOp() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Past_Changed) OpBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Past_Changed) SetOp(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Past_Changed) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Past_Changed) HasPath() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Past_Changed) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Past_Changed) SetPath(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Past_Changed) RawPath() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s Past_Changed) HasRawPath() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Past_Changed) SetRawPath(v []byte) error {
+	return capnp.Struct(s).SetData(2, v)
+}
+
+func (s Past_Changed) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s Past_Changed) HasTo() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Past_Changed) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s Past_Changed) SetTo(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s Past_Changed) RawTo() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return []byte(p.Data()), err
+}
+
+func (s Past_Changed) HasRawTo() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Past_Changed) SetRawTo(v []byte) error {
+	return capnp.Struct(s).SetData(4, v)
+}
+
+func (s Past_Changed) Type() Type {
+	return Type(capnp.Struct(s).Uint16(0))
+}
+
+func (s Past_Changed) SetType(v Type) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Past_Changed) Existed() bool {
+	return capnp.Struct(s).Bit(16)
+}
+
+func (s Past_Changed) SetExisted(v bool) {
+	capnp.Struct(s).SetBit(16, v)
+}
+
+func (s Past_Changed) Before() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return []byte(p.Data()), err
+}
+
+func (s Past_Changed) HasBefore() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Past_Changed) SetBefore(v []byte) error {
+	return capnp.Struct(s).SetData(5, v)
+}
+
+func (s Past_Changed) Then() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(6)
+	return []byte(p.Data()), err
+}
+
+func (s Past_Changed) HasThen() bool {
+	return capnp.Struct(s).HasPtr(6)
+}
+
+func (s Past_Changed) SetThen(v []byte) error {
+	return capnp.Struct(s).SetData(6, v)
+}
+
+func (s Past_Changed) BytesBefore() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Past_Changed) SetBytesBefore(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Past_Changed) BytesThen() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Past_Changed) SetBytesThen(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+// Past_Changed_List is a list of Past_Changed.
+type Past_Changed_List = capnp.StructList[Past_Changed]
+
+// NewPast_Changed creates a new list of Past_Changed.
+func NewPast_Changed_List(s *capnp.Segment, sz int32) (Past_Changed_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 24, PointerCount: 7}, sz)
+	return capnp.StructList[Past_Changed](l), err
+}
+
+type Undoing capnp.Struct
+
+type Undoing_Which uint16
+
+const (
+	Undoing_Which_id      Undoing_Which = 0
+	Undoing_Which_last    Undoing_Which = 1
+	Undoing_Which_turn    Undoing_Which = 2
+	Undoing_Which_sinceMs Undoing_Which = 3
+)
+
+func (w Undoing_Which) String() string {
+	const s = "idlastturnsinceMs"
+	switch w {
+	case Undoing_Which_id:
+		return s[0:2]
+	case Undoing_Which_last:
+		return s[2:6]
+	case Undoing_Which_turn:
+		return s[6:10]
+	case Undoing_Which_sinceMs:
+		return s[10:17]
+
+	}
+	return "Undoing_Which(" + strconv.FormatUint(uint64(w), 10) + ")"
+}
+
+// Undoing_TypeID is the unique identifier for the type Undoing.
+const Undoing_TypeID = 0xac4c03034cd6a3d1
+
+func NewUndoing(s *capnp.Segment) (Undoing, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1})
+	return Undoing(st), err
+}
+
+func NewRootUndoing(s *capnp.Segment) (Undoing, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1})
+	return Undoing(st), err
+}
+
+func ReadRootUndoing(msg *capnp.Message) (Undoing, error) {
+	root, err := msg.Root()
+	return Undoing(root.Struct()), err
+}
+
+func (s Undoing) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Undoing) DecodeFromPtr(p capnp.Ptr) Undoing {
+	return Undoing(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Undoing) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Undoing) Which() Undoing_Which {
+	return Undoing_Which(capnp.Struct(s).Uint16(8))
+}
+
+func (s Undoing) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Undoing) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Undoing) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Undoing) Id() uint64 {
+	if capnp.Struct(s).Uint16(8) != 0 {
+		return 0
+	}
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Undoing) SetId(v uint64) {
+	capnp.Struct(s).SetUint16(8, 0)
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Undoing) Last() uint32 {
+	if capnp.Struct(s).Uint16(8) != 1 {
+		return 0
+	}
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Undoing) SetLast(v uint32) {
+	capnp.Struct(s).SetUint16(8, 1)
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s Undoing) Turn() (string, error) {
+	if capnp.Struct(s).Uint16(8) != 2 {
+		return "", nil
+	}
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Undoing) HasTurn() bool {
+	if capnp.Struct(s).Uint16(8) != 2 {
+		return false
+	}
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Undoing) TurnBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Undoing) SetTurn(v string) error {
+	capnp.Struct(s).SetUint16(8, 2)
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Undoing) SinceMs() int64 {
+	if capnp.Struct(s).Uint16(8) != 3 {
+		return 0
+	}
+	return int64(capnp.Struct(s).Uint64(0))
+}
+
+func (s Undoing) SetSinceMs(v int64) {
+	capnp.Struct(s).SetUint16(8, 3)
+	capnp.Struct(s).SetUint64(0, uint64(v))
+}
+
+// Undoing_List is a list of Undoing.
+type Undoing_List = capnp.StructList[Undoing]
+
+// NewUndoing creates a new list of Undoing.
+func NewUndoing_List(s *capnp.Segment, sz int32) (Undoing_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1}, sz)
+	return capnp.StructList[Undoing](l), err
+}
+
+type UndoStep capnp.Struct
+
+// UndoStep_TypeID is the unique identifier for the type UndoStep.
+const UndoStep_TypeID = 0x830b0aab4ec7d6e2
+
+func NewUndoStep(s *capnp.Segment) (UndoStep, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return UndoStep(st), err
+}
+
+func NewRootUndoStep(s *capnp.Segment) (UndoStep, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
+	return UndoStep(st), err
+}
+
+func ReadRootUndoStep(msg *capnp.Message) (UndoStep, error) {
+	root, err := msg.Root()
+	return UndoStep(root.Struct()), err
+}
+
+func (s UndoStep) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (UndoStep) DecodeFromPtr(p capnp.Ptr) UndoStep {
+	return UndoStep(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s UndoStep) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s UndoStep) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s UndoStep) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s UndoStep) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s UndoStep) Op() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s UndoStep) HasOp() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s UndoStep) OpBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s UndoStep) SetOp(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s UndoStep) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s UndoStep) HasPath() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s UndoStep) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s UndoStep) SetPath(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s UndoStep) RawPath() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s UndoStep) HasRawPath() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s UndoStep) SetRawPath(v []byte) error {
+	return capnp.Struct(s).SetData(2, v)
+}
+
+func (s UndoStep) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.Text(), err
+}
+
+func (s UndoStep) HasTo() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s UndoStep) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return p.TextBytes(), err
+}
+
+func (s UndoStep) SetTo(v string) error {
+	return capnp.Struct(s).SetText(3, v)
+}
+
+func (s UndoStep) RawTo() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return []byte(p.Data()), err
+}
+
+func (s UndoStep) HasRawTo() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s UndoStep) SetRawTo(v []byte) error {
+	return capnp.Struct(s).SetData(4, v)
+}
+
+func (s UndoStep) Error() (string, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.Text(), err
+}
+
+func (s UndoStep) HasError() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s UndoStep) ErrorBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return p.TextBytes(), err
+}
+
+func (s UndoStep) SetError(v string) error {
+	return capnp.Struct(s).SetText(5, v)
+}
+
+// UndoStep_List is a list of UndoStep.
+type UndoStep_List = capnp.StructList[UndoStep]
+
+// NewUndoStep creates a new list of UndoStep.
+func NewUndoStep_List(s *capnp.Segment, sz int32) (UndoStep_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6}, sz)
+	return capnp.StructList[UndoStep](l), err
+}
+
 type Ref capnp.Struct
 
 type Ref_Which uint16
@@ -6587,6 +7223,489 @@ func (s Dir_patch_Results) NewFiles(n int32) (PatchedFile_List, error) {
 	return l, err
 }
 
+type Dir_history_Params capnp.Struct
+
+// Dir_history_Params_TypeID is the unique identifier for the type Dir_history_Params.
+const Dir_history_Params_TypeID = 0xca81a16929a4c414
+
+func (s Dir_history_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_history_Params) DecodeFromPtr(p capnp.Ptr) Dir_history_Params {
+	return Dir_history_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_history_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_history_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_history_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_history_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_history_Params) Before() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Dir_history_Params) SetBefore(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Dir_history_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Dir_history_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+type Dir_history_Results capnp.Struct
+
+// Dir_history_Results_TypeID is the unique identifier for the type Dir_history_Results.
+const Dir_history_Results_TypeID = 0xae2d82326b2e9dda
+
+func (s Dir_history_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_history_Results) DecodeFromPtr(p capnp.Ptr) Dir_history_Results {
+	return Dir_history_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_history_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_history_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_history_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_history_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_history_Results) Entries() (Past_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Past_List(p.List()), err
+}
+
+func (s Dir_history_Results) HasEntries() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_history_Results) SetEntries(v Past_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEntries sets the entries field to a newly
+// allocated Past_List, preferring placement in s's segment.
+func (s Dir_history_Results) NewEntries(n int32) (Past_List, error) {
+	l, err := NewPast_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Past_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_history_Results) More() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_history_Results) SetMore(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Dir_history_Results) SinceMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Dir_history_Results) SetSinceMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+type Dir_undo_Params capnp.Struct
+
+// Dir_undo_Params_TypeID is the unique identifier for the type Dir_undo_Params.
+const Dir_undo_Params_TypeID = 0x865fc7ffda0f3b35
+
+func (s Dir_undo_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_undo_Params) DecodeFromPtr(p capnp.Ptr) Dir_undo_Params {
+	return Dir_undo_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_undo_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_undo_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_undo_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_undo_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_undo_Params) What() (Undoing, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Undoing(p.Struct()), err
+}
+
+func (s Dir_undo_Params) HasWhat() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_undo_Params) SetWhat(v Undoing) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewWhat sets the what field to a newly
+// allocated Undoing struct, preferring placement in s's segment.
+func (s Dir_undo_Params) NewWhat() (Undoing, error) {
+	ss, err := NewUndoing(capnp.Struct(s).Segment())
+	if err != nil {
+		return Undoing{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Dir_undo_Params) DryRun() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_undo_Params) SetDryRun(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+type Dir_undo_Results capnp.Struct
+
+// Dir_undo_Results_TypeID is the unique identifier for the type Dir_undo_Results.
+const Dir_undo_Results_TypeID = 0x816e11ee591eaa6e
+
+func (s Dir_undo_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_undo_Results) DecodeFromPtr(p capnp.Ptr) Dir_undo_Results {
+	return Dir_undo_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_undo_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_undo_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_undo_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_undo_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_undo_Results) Id() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Dir_undo_Results) SetId(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Dir_undo_Results) Entries() (capnp.UInt64List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return capnp.UInt64List(p.List()), err
+}
+
+func (s Dir_undo_Results) HasEntries() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_undo_Results) SetEntries(v capnp.UInt64List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEntries sets the entries field to a newly
+// allocated capnp.UInt64List, preferring placement in s's segment.
+func (s Dir_undo_Results) NewEntries(n int32) (capnp.UInt64List, error) {
+	l, err := capnp.NewUInt64List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.UInt64List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_undo_Results) Steps() (UndoStep_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return UndoStep_List(p.List()), err
+}
+
+func (s Dir_undo_Results) HasSteps() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_undo_Results) SetSteps(v UndoStep_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewSteps sets the steps field to a newly
+// allocated UndoStep_List, preferring placement in s's segment.
+func (s Dir_undo_Results) NewSteps(n int32) (UndoStep_List, error) {
+	l, err := NewUndoStep_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return UndoStep_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+type Dir_readPast_Params capnp.Struct
+
+// Dir_readPast_Params_TypeID is the unique identifier for the type Dir_readPast_Params.
+const Dir_readPast_Params_TypeID = 0x9aa9134a5ee6bffc
+
+func (s Dir_readPast_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_readPast_Params) DecodeFromPtr(p capnp.Ptr) Dir_readPast_Params {
+	return Dir_readPast_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_readPast_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_readPast_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_readPast_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_readPast_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_readPast_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_readPast_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_readPast_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_readPast_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_readPast_Params) Version() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_readPast_Params) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_readPast_Params) SetVersion(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Dir_readPast_Params) Offset() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Dir_readPast_Params) SetOffset(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Dir_readPast_Params) Length() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Dir_readPast_Params) SetLength(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+type Dir_readPast_Results capnp.Struct
+
+// Dir_readPast_Results_TypeID is the unique identifier for the type Dir_readPast_Results.
+const Dir_readPast_Results_TypeID = 0x8007bcdcb519749d
+
+func (s Dir_readPast_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_readPast_Results) DecodeFromPtr(p capnp.Ptr) Dir_readPast_Results {
+	return Dir_readPast_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_readPast_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_readPast_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_readPast_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_readPast_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_readPast_Results) Data() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_readPast_Results) HasData() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_readPast_Results) SetData(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s Dir_readPast_Results) Eof() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_readPast_Results) SetEof(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Dir_readPast_Results) SizeBytes() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Dir_readPast_Results) SetSizeBytes(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+type Dir_turn_Params capnp.Struct
+
+// Dir_turn_Params_TypeID is the unique identifier for the type Dir_turn_Params.
+const Dir_turn_Params_TypeID = 0x930ed05efc4fd86f
+
+func (s Dir_turn_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_turn_Params) DecodeFromPtr(p capnp.Ptr) Dir_turn_Params {
+	return Dir_turn_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_turn_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_turn_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_turn_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_turn_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_turn_Params) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_turn_Params) HasName() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_turn_Params) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_turn_Params) SetName(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+type Dir_turn_Results capnp.Struct
+
+// Dir_turn_Results_TypeID is the unique identifier for the type Dir_turn_Results.
+const Dir_turn_Results_TypeID = 0xcbd107d612b50a7f
+
+func (s Dir_turn_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_turn_Results) DecodeFromPtr(p capnp.Ptr) Dir_turn_Results {
+	return Dir_turn_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_turn_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_turn_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_turn_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_turn_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_turn_Results) Dir() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Dir_turn_Results) HasDir() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_turn_Results) SetDir(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
 type PatchedFile capnp.Struct
 
 // PatchedFile_TypeID is the unique identifier for the type PatchedFile.
@@ -9607,6 +10726,18 @@ var Dir_changedSince = vat.Method[Dir_changedSince_Params, Dir_changedSince_Resu
 // Dir_patch describes Dir.patch to package vat.
 var Dir_patch = vat.Method[Dir_patch_Params, Dir_patch_Results]{Interface: Dir_TypeID, ID: 25, Name: "Dir.patch", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Dir_history describes Dir.history to package vat.
+var Dir_history = vat.Method[Dir_history_Params, Dir_history_Results]{Interface: Dir_TypeID, ID: 26, Name: "Dir.history", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
+// Dir_undo describes Dir.undo to package vat.
+var Dir_undo = vat.Method[Dir_undo_Params, Dir_undo_Results]{Interface: Dir_TypeID, ID: 27, Name: "Dir.undo", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
+
+// Dir_readPast describes Dir.readPast to package vat.
+var Dir_readPast = vat.Method[Dir_readPast_Params, Dir_readPast_Results]{Interface: Dir_TypeID, ID: 28, Name: "Dir.readPast", Params: capnp.ObjectSize{DataSize: 16, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 1}}
+
+// Dir_turn describes Dir.turn to package vat.
+var Dir_turn = vat.Method[Dir_turn_Params, Dir_turn_Results]{Interface: Dir_TypeID, ID: 29, Name: "Dir.turn", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
 
@@ -9670,6 +10801,12 @@ const Dir_put_Results_version vat.Field = 0
 // Dir_readOnly_Results_dir is the place of the field dir of Dir_readOnly_Results in a pipelined path.
 const Dir_readOnly_Results_dir vat.Field = 0
 
+// Dir_readPast_Params_version is the place of the field version of Dir_readPast_Params, a Data.
+const Dir_readPast_Params_version vat.Field = 1
+
+// Dir_readPast_Results_data is the place of the field data of Dir_readPast_Results, a Data.
+const Dir_readPast_Results_data vat.Field = 0
+
 // Dir_remove_Params_ifVersion is the place of the field ifVersion of Dir_remove_Params in a pipelined path.
 const Dir_remove_Params_ifVersion vat.Field = 1
 
@@ -9690,6 +10827,12 @@ const Dir_stat_Results_stat vat.Field = 0
 
 // Dir_subDir_Results_dir is the place of the field dir of Dir_subDir_Results in a pipelined path.
 const Dir_subDir_Results_dir vat.Field = 0
+
+// Dir_turn_Results_dir is the place of the field dir of Dir_turn_Results in a pipelined path.
+const Dir_turn_Results_dir vat.Field = 0
+
+// Dir_undo_Params_what is the place of the field what of Dir_undo_Params in a pipelined path.
+const Dir_undo_Params_what vat.Field = 0
 
 // Dir_walk_Results_node is the place of the field node of Dir_walk_Results in a pipelined path.
 const Dir_walk_Results_node vat.Field = 0
@@ -9874,6 +11017,18 @@ const Node_file vat.Field = 1
 // Node_link is the place of the field link of Node in a pipelined path.
 const Node_link vat.Field = 1
 
+// Past_Changed_rawPath is the place of the field rawPath of Past_Changed, a Data.
+const Past_Changed_rawPath vat.Field = 2
+
+// Past_Changed_rawTo is the place of the field rawTo of Past_Changed, a Data.
+const Past_Changed_rawTo vat.Field = 4
+
+// Past_Changed_before is the place of the field before of Past_Changed, a Data.
+const Past_Changed_before vat.Field = 5
+
+// Past_Changed_then is the place of the field then of Past_Changed, a Data.
+const Past_Changed_then vat.Field = 6
+
 // PatchedFile_version is the place of the field version of PatchedFile, a Data.
 const PatchedFile_version vat.Field = 2
 
@@ -9993,6 +11148,12 @@ const Stat_version vat.Field = 1
 
 // Stat_rawName is the place of the field rawName of Stat, a Data.
 const Stat_rawName vat.Field = 2
+
+// UndoStep_rawPath is the place of the field rawPath of UndoStep, a Data.
+const UndoStep_rawPath vat.Field = 2
+
+// UndoStep_rawTo is the place of the field rawTo of UndoStep, a Data.
+const UndoStep_rawTo vat.Field = 4
 
 // Writer_write describes Writer.write to package vat.
 var Writer_write = vat.Method[Writer_write_Params, vat.Empty]{Interface: Writer_TypeID, ID: 0, Name: "Writer.write", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Stream: true}

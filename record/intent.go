@@ -16,13 +16,18 @@ type Intent struct {
 }
 
 // Intend adds the entry of a change that is about to be made. The change is not made before Wait has returned.
-func (l *Log) Intend(e Entry) *Intent {
+func (l *Log) Intend(e Entry) *Intent { return l.IntendWith(e, nil) }
+
+// IntendWith is Intend, and writes more in the same transaction: also, if it is not nil, gets the number of the intent.
+func (l *Log) IntendWith(e Entry, also func(tx *database.Tx, id int64) error) *Intent {
 	e.Kind = Intended
 	i := &Intent{log: l, grants: e.Grants}
 	add := l.adder(e)
 	i.wait = sync.OnceValue(l.db.Begin(func(tx *database.Tx) (err error) {
-		i.id, err = add(tx)
-		return err
+		if i.id, err = add(tx); err != nil || also == nil {
+			return err
+		}
+		return also(tx, i.id)
 	}))
 	return i
 }

@@ -4,6 +4,9 @@
 using Cxx = import "/capnp/c++.capnp";
 using Go = import "go.capnp";
 using Right = import "guest.capnp".Right;
+using Past = import "guest.capnp".Past;
+using Undoing = import "guest.capnp".Undoing;
+using UndoStep = import "guest.capnp".UndoStep;
 using Control = import "control.capnp".Control;
 using VirtualFs = import "virtualfs.capnp".VirtualFs;
 $Go.package("capnp");
@@ -414,4 +417,12 @@ interface Console {
   # tree. A change is tried up to the point at which it would show, and dropped; nobody is asked for an approval. If none is
   # live, it says why the newest is not. notFound: no such guest or grant. invalid: another right, or a move without to.
 
+  history @28 (guest :Text, before :UInt64, limit :UInt32) -> (entries :List(Past), more :Bool, sinceMs :Int64);
+  # As Dir.history, for everything that was done through the grant or share of guest, or through the one with that id, and through what
+  # was shared from it; also after its end. Paths are from the top of the tree. notFound: no such guest or grant. invalid: the guest has
+  # several grants, so name one by its id. unsupported: the host keeps no history.
+
+  undo @29 (guest :Text, what :Undoing, dryRun :Bool) -> (id :UInt64, entries :List(UInt64), steps :List(UndoStep));
+  # As Dir.undo, likewise. The inverse changes are the host's own: no rule and no right of the guest concerns them, and nobody is asked. They
+  # are recorded, and in the history of the grant.
 }

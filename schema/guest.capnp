@@ -168,6 +168,54 @@ struct Branch {
   left @4 :UInt32;           # how many were left out because they are ignored or hidden
 }
 
+struct Past {
+  # An entry of history: what was done together.
+  id @0 :UInt64;
+  atMs @1 :Int64;
+  turn @2 :Text;             # as Dir.turn named it
+  undoes @3 :Bool;           # it is an undo
+  undoneBy @4 :UInt64;       # the id of the undo that undid it; 0: none
+  outside @5 :Bool;          # it reached out of the Dir of the call, or to what policy withholds, and cannot be undone here
+  lost @6 :Bool;             # what it displaced is not kept, so it cannot be undone
+  changes @7 :List(Changed);
+  more @8 :UInt32;           # how many of the changes are not shown, since their paths are more than 256 KiB
+
+  struct Changed {
+    # The change of one place.
+    op @0 :Text;             # create, mkdir, replace, remove, rename, write, append, truncate, symlink or attributes
+    path @1 :Text;           # from the Dir of the call; rawPath as Stat.rawName
+    rawPath @2 :Data;
+    to @3 :Text;             # of a rename, where to; rawTo likewise
+    rawTo @4 :Data;
+    type @5 :Type;           # of what is there afterwards, or of what was removed
+    existed @6 :Bool;        # something was at the place before
+    before @7 :Data;         # version of the file that was there; empty if it is not known. readPast reads it
+    then @8 :Data;           # version of the file afterwards, likewise
+    bytesBefore @9 :UInt64;
+    bytesThen @10 :UInt64;
+  }
+}
+
+struct Undoing {
+  # Which changes are undone.
+  union {
+    id @0 :UInt64;           # the entry of history with this id
+    last @1 :UInt32;         # so many entries: the newest that are not undone, and no undo themselves
+    turn @2 :Text;           # all of this turn that are not
+    sinceMs @3 :Int64;       # everything since then
+  }
+}
+
+struct UndoStep {
+  # A change that undo makes.
+  op @0 :Text;               # as in Past
+  path @1 :Text;             # rawPath as Stat.rawName
+  rawPath @2 :Data;
+  to @3 :Text;               # of a rename, where to; rawTo likewise
+  rawTo @4 :Data;
+  error @5 :Text;            # why it cannot be made, as in Missed; empty if it can
+}
+
 struct Ref {
   # A capability to a directory or to a file.
   union {
@@ -423,6 +471,27 @@ interface Dir {
   # is missing. exists: a file that is made is there. unsupported: a binary patch, a link or a submodule; or the host keeps no
   # journal. invalid: not a patch; or V4A that removes a file, reversed. tooLarge: a file above 8 MiB. internal: it failed,
   # and not all could be taken back; the text says which paths.
+
+  history @26 (before :UInt64, limit :UInt32) -> (entries :List(Past), more :Bool, sinceMs :Int64);
+  # Returns one page of what was changed in this Dir and below through this capability's grant, and through what was shared
+  # from it, the newest first: at most `limit` entries (0 and at most 256) that are older than the one with the id `before` (0: the newest). While
+  # more is true, ask again with the last id. The host keeps what changes displaced within bounds. Of what was changed until sinceMs something
+  # is missing; 0: nothing is. It leaves out what policy withholds. unsupported: this host keeps no history.
+
+  undo @27 (what :Undoing, dryRun :Bool) -> (id :UInt64, entries :List(UInt64), steps :List(UndoStep));
+  # Takes back what is named: makes the inverse changes, newest first. They are ordinary changes, need the rights of such, are asked
+  # about and recorded, and can be undone: id is their entry of history, or 0 if there was nothing to change. entries are those that were named. Before anything is
+  # changed, all of it is tried. If one place is no longer what the change left, nothing is undone: conflict, with the places. dryRun
+  # changes nothing; each of the steps has an error if it cannot be made. notFound: history has no such change. denied: a change reached out
+  # of this Dir. limit: more than 1000 changes. invalid. It needs the right to read, for old content is shown again.
+
+  readPast @28 (path :Text, version :Data, offset :UInt64, length :UInt32) -> (data :Data, eof :Bool, sizeBytes :UInt64);
+  # Reads, as File.read does, a content that a change displaced at path, by its version: `before` in history. notFound: history does not have
+  # it, or not any more.
+
+  turn @29 (name :Text) -> (dir :Dir);
+  # Returns the same directory; what is changed through it, or through what is derived from it, belongs to the turn with this name: at
+  # most 256 bytes. It is revoked with this one. invalid.
 }
 
 struct PatchedFile {

@@ -21,7 +21,7 @@ import (
 
 // Methods of an operator that change nothing that the record is about, and those that tests of other packages call.
 const (
-	operatorLooks = `Console.list Console.status Console.usage Console.explain Console.virtualFs Console.control Console.help Console.roots Console.policy
+	operatorLooks = `Console.list Console.status Console.usage Console.explain Console.history Console.virtualFs Console.control Console.help Console.roots Console.policy
 		Console.policies Console.hooks Console.invites Console.asks Console.showAsk Console.approvals Console.events Console.checkpoint
 		VirtualFs.mounts VirtualFs.diff VirtualFs.root VirtualFs.snapshot VirtualFs.help VirtualFs.materialize
 		Materialized.changes Materialized.path Materialized.help
@@ -58,6 +58,8 @@ func TestEveryKindIsRecorded(t *testing.T) {
 		{"", "mkdir draft/e", func() error { return made(t, fs, path+"/e") }},
 		{"VirtualFs.revert", "revert draft d e", func() error { _, err := fs.Revert(ctx, path, nil); return err }},
 		{"VirtualFs.unmount", "unmounted draft", func() error { return fs.Unmount(ctx, path) }},
+		{"", "replace m/f", func() error { _, err := vfs.Put(ctx, d, "f", strings.NewReader("text"), vfs.If{}); return err }},
+		{"Console.undo", "remove m/f", func() error { _, err := con.Past("agent").Undo(ctx, vfs.Undo{Last: 1}); return err }},
 		{"", "replace m/f", func() error { _, err := vfs.Put(ctx, d, "f", strings.NewReader("text"), vfs.If{}); return err }},
 		{"Materialized.sync", "sync m f", func() error { return synced(t, fs) }},
 		{"VirtualFs.commit", "commit repo new", func() error { return committed(t, fs) }},

@@ -87,6 +87,7 @@ func (s *Server) let() (err error) {
 	if s.db != nil {
 		err = errors.Join(err, s.db.Close())
 	}
+	err = errors.Join(err, s.closeHistory())
 	s.erased()
 	for _, own := range s.scratches {
 		err = errors.Join(err, own.lock.Close())

@@ -29,10 +29,12 @@ import (
 	"capd/approval"
 	"capd/authority"
 	"capd/database"
+	"capd/history"
 	"capd/hook"
 	"capd/host"
 	"capd/meter"
 	"capd/record"
+	"capd/shelf"
 	"capd/state"
 	"capd/vfs"
 )
@@ -79,6 +81,8 @@ type Server struct {
 	Unrecorded bool
 	// Retention says how long the record is kept.
 	Retention Retention
+	// History says how much of what changes displace is kept, so that they can be undone. There is none if Unrecorded is set.
+	History HistoryBounds
 	// Telemetry is the URL of an OpenTelemetry collector that gets the record, too; "" for none. Forward opens it. capd serve has a Forward;
 	// a program without one gets unsupported if a configuration names a collector.
 	Telemetry string
@@ -99,6 +103,8 @@ type started struct {
 	unlock     func()
 	db         *database.DB
 	record     *record.Log
+	shelf      *shelf.Shelf
+	history    *history.Journal // nil: nothing can be undone
 	asks       *approval.Desk
 	hooks      *hook.Chain
 	forwarding forwarding
@@ -204,8 +210,11 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err := s.openHooks(ctx, s.laid.roots.All()); err != nil {
 		return err
 	}
+	if err := s.openHistory(); err != nil {
+		return err
+	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
-		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, Asks: s.asks, Hooks: s.hooks, Places: s.fs,
+		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, History: s.history, Asks: s.asks, Hooks: s.hooks, Places: s.fs,
 		Roots: s.laid.roots, Policy: &s.rules.Book, Ended: func() { s.sweep(context.Background()) }, Scope: s.scope, Acts: s.settled,
 	})
 	s.rules.decided = s.authority.Decided

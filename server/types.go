@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"capd/config"
+	"capd/history"
 	"capd/meter"
 	"capd/operator"
 	"capd/record"
@@ -53,6 +54,9 @@ type (
 	Invitation = config.Invite
 	// Grant describes a grant: Guest, ID, Path, Mode, State and Parent. It is not secret. See [operator.Grant].
 	Grant = operator.Grant
+	// HistoryBounds say how much of what changes displaced is kept. The zero value is 256 MiB, 1,000 changes and 24 hours of each
+	// grant, and 2 GiB of all.
+	HistoryBounds = history.Bounds
 	// Retention says how long the record of changes is kept. The zero value is a year and 1 GiB. See [record.Retention].
 	Retention = record.Retention
 	// Invite describes an invitation: its ID, Subject, Permissions, Source, State and times. It is not secret. See [operator.Invite].

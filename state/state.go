@@ -77,6 +77,9 @@ func (d Dir) Changes() string { return d.join("changes") }
 // Caches holds what programs keep from one run to the next.
 func (d Dir) Caches() string { return d.join("caches") }
 
+// Shelf holds what changes displaced, so that they can be undone.
+func (d Dir) Shelf() string { return d.join("shelf") }
+
 // Scratch holds what guests keep for themselves, each in a directory.
 func (d Dir) Scratch() string { return d.join("scratch") }
 

@@ -105,6 +105,15 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 		a.drop()
 		all = append(all, chapter{part.name, a.heard})
 	}
+	if !s.composed { // only a host with a record has a history
+		h := scene.Serve(t, s.make(t, alikeTree).dir, scene.Options{Record: true, Options: host.Options{Logf: logf}})
+		at, _ := h.Grant(t, "guest", tree.path, readOnly)
+		with := newAsker(t, at.Socket, at.Secret[:])
+		undoes(with)
+		with.drop()
+		maps.Copy(a.asked, with.asked)
+		all = append(all, chapter{"undo", with.heard})
+	}
 	all = append(all, chapter{"log", []exchange{{"what the host logs", logs.String()}}})
 	for _, name := range strings.Fields("Session Dir File Writer Revoker") {
 		i := slices.IndexFunc(schema.Interfaces, func(i vat.InterfaceInfo) bool { return i.Name == name })

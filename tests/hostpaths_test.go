@@ -26,6 +26,7 @@ var touching = map[string]struct {
 	"hostfile":         {why: "locks and temporary files for those packages"},
 	"state":            {why: "the state directory"},
 	"database":         {why: "the database in the state directory"},
+	"shelf":            {why: "what changes displaced, in a directory of the state"},
 	"hook":             {why: "the programs that the configuration names, each in a directory of its own"},
 	"materialize":      {why: "a private copy of a tree"},
 	"sandbox":          {why: "what a program that is confined sees of the host"},

@@ -257,6 +257,30 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d files, the first has %x, %v", files.Len(), v, err)
 		}
 	})
+	run("history", func(g *goGuest) {
+		for _, text := range []string{"before", "after"} {
+			_, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
+				return errors.Join(p.SetData([]byte(text)), p.SetPath("put"))
+			})
+			ok(g, err)
+		}
+		r, err := goDo(g, g.dir, schema.Dir_undo, func(p schema.Dir_undo_Params) error {
+			w, err := p.NewWhat()
+			w.SetLast(1)
+			return err
+		})
+		ok(g, err)
+		if steps, err := r.Steps(); err != nil || steps.Len() != 1 || r.Id() == 0 {
+			g.Errorf("%d steps, undo %d, %v", steps.Len(), r.Id(), err)
+		}
+		h, err := goDo(g, g.dir, schema.Dir_history, func(p schema.Dir_history_Params) error { p.SetLimit(1); return nil })
+		ok(g, err)
+		entries, err := h.Entries()
+		ok(g, err)
+		if entries.Len() != 1 || !entries.At(0).Undoes() || !h.More() {
+			g.Errorf("%d entries, more %v", entries.Len(), h.More())
+		}
+	})
 	run("write", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
 			p.SetData([]byte("put"))

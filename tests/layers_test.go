@@ -82,6 +82,8 @@ var layers = []layer{
 	// What a host remembers, and what it decides by.
 	{of: "capd/database", may: "capd/hostfile capd/state capd/vfs modernc.org/sqlite/...", host: true},
 	{of: "capd/record", may: "capd/database capd/operator capd/vfs golang.org/x/mod/sumdb/...", host: true},
+	{of: "capd/shelf", may: "capd/vfs golang.org/x/sys/unix", host: true},
+	{of: "capd/history", may: "capd/database capd/shelf capd/vfs"},
 	{of: "capd/policy", may: "capd/operator capd/vfs capd/vfs/diff capd/vfs/membrane capd/vfs/pattern", pure: true},
 	{of: "capd/approval", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/membrane capd/vfs/search"},
 	{of: "capd/hook", may: "capd/database capd/operator capd/record capd/vfs capd/vfs/pattern", host: true},
@@ -118,7 +120,7 @@ var layers = []layer{
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/metrics capd/materialize capd/version capd/virtualfs capd/backend/... capd/vfs capd/vfs/batch capd/vfs/membrane " +
-		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/... " + remembered, host: true},
+		"capd/shelf capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/... " + remembered, host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},
 	{of: "capd/tests/...", may: "...", host: true},
@@ -136,7 +138,7 @@ type layer struct {
 const serialization = "capnproto.org/go/capnp/v3 capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 // remembered is what keeps a host's state, and decides by it.
-const remembered = "capd/database capd/record capd/policy capd/approval capd/hook"
+const remembered = "capd/database capd/record capd/history capd/policy capd/approval capd/hook"
 
 // remoteExecution is the Remote Execution API and the packages that speak it.
 const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org/grpc/... google.golang.org/protobuf/... google.golang.org/genproto/..."

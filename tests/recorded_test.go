@@ -13,6 +13,7 @@ import (
 	"capd/database"
 	"capd/record"
 	"capd/tests/scene"
+	"capd/vfs"
 	"capd/vfs/vfstest"
 )
 
@@ -20,9 +21,9 @@ import (
 // entry in the record. The others do neither: they narrow or hand out a capability, or prepare what a later call does.
 const (
 	guestLooks = `Session.help Session.restore Session.restoreDir Session.restoreFile Session.restorePetitioner Session.shares Petitioner.roots Petitioner.help
-		Dir.list Dir.get Dir.walk Dir.openDir Dir.openFile Dir.subDir Dir.stat Dir.glob Dir.grep Dir.archive Dir.readMany Dir.tree Dir.changedSince Dir.help Dir.rights Dir.explain
+		Dir.list Dir.get Dir.walk Dir.openDir Dir.openFile Dir.subDir Dir.stat Dir.glob Dir.grep Dir.archive Dir.readMany Dir.tree Dir.history Dir.readPast Dir.changedSince Dir.help Dir.rights Dir.explain
 		File.readText File.readBytes File.readLines File.read File.stream File.stat File.help File.rights Writer.help Revoker.help`
-	guestNeither = `Dir.readOnly Dir.narrow Dir.revocable Dir.stage File.readOnly File.narrow File.revocable File.stage File.sync
+	guestNeither = `Dir.turn Dir.readOnly Dir.narrow Dir.revocable Dir.stage File.readOnly File.narrow File.revocable File.stage File.sync
 		Writer.write Sink.write Sink.done`
 	guestRequests = `Petitioner.requestDir Petitioner.requestFile` // a human's answer, or a grant: testdata/script/invite.txtar
 )
@@ -48,6 +49,12 @@ var guestChanges = map[string]change{
 	"File.setAttributes": operated("setAttributes", "f", "attributes"),
 
 	"Writer.commit": operated("stage file", "f", "replace"),
+	"Dir.undo": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
+		_, err := d.Put(t.Context(), "f", strings.NewReader("other"), vfs.If{})
+		ok(t, err)
+		_, err = d.Undo(t.Context(), vfs.Undo{Last: 1})
+		ok(t, err)
+	}, "replace"},
 	"Session.share": {func(t *testing.T, c *client.Conn, d *client.Dir) { sharedOf(t, c, d) }, "shared"},
 	"Session.revokeShare": {func(t *testing.T, c *client.Conn, d *client.Dir) {
 		id, _ := sharedOf(t, c, d)

@@ -164,7 +164,7 @@ func scriptExec(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	cmd := exec.Command(path, keep...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "CAPD_CAP=" + ts.Getenv("CAPD_CAP"), endsAtOnce}
+	cmd.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "CAPD_CAP=" + ts.Getenv("CAPD_CAP"), "CAPD_TURN=" + ts.Getenv("CAPD_TURN"), endsAtOnce}
 	if in != "" {
 		b, err := os.ReadFile(ts.MkAbs(in))
 		ts.Check(err)

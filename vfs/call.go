@@ -41,6 +41,9 @@ type Call struct {
 	// Bound is what an approval of the change holds for; nil if none is needed.
 	Bound *Bound
 
+	// Keep takes what the change displaces; nil keeps nothing.
+	Keep Keep
+
 	found   *found                  // by a Lookup; nil if the call does not recall
 	later   *together               // what has to be synced; nil if nothing is left for later
 	answers *answering              // nil if nobody answers for the change; see [Call.OnChange]

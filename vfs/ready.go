@@ -33,6 +33,7 @@ type Staged struct {
 	Grows   Effect        // the most by which the change can grow the store
 	Content StagedContent // nil unless a whole file is put in place
 	Was     Info          // of a file that is changed, as it is now; the zero Info if there is none, or if the store does not tell
+	Keeps   bool          // the store gives what is displaced to the call's [Keep] in Commit
 	Late    bool          // the store did not call Ready; this is its Commit
 	Bound   *Bound        // nil unless the change needs an approval; the store leaves it nil
 	Parts   []Part        // of a change of many paths; nil for any other

@@ -18,6 +18,8 @@ type host interface {
 	// With try it does not wait: where it might, it answers vfs.ErrWouldBlock. lstat,
 	// look, sub and below of its result do not wait either.
 	enter(p place, try bool) (directory, error)
+	// near reports whether a file of the tree can have another name where k keeps things.
+	near(k vfs.Keep) bool
 	// tries reports whether enter and kept can succeed with try at all.
 	tries() bool
 	// kept returns the file that an earlier read left open for path, in in, or nil. It
@@ -86,6 +88,8 @@ type directory interface {
 	mkdir(name string, perm os.FileMode) error
 	// symlink makes a link with any text.
 	symlink(target, name string) error
+	// link gives the file called name the name as in the directory that fd is open on, too.
+	link(name string, fd int, as string) error
 	unlink(name string) error // not for directories
 	rmdir(name string) error
 	// move renames within the store. If how is exchange and the file system cannot

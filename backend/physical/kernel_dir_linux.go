@@ -224,6 +224,10 @@ func (d *kernelDir) symlink(target, name string) error {
 	return uninterrupted(func() error { return unix.Symlinkat(target, d.fd, name) })
 }
 
+func (d *kernelDir) link(name string, fd int, as string) error {
+	return uninterrupted(func() error { return unix.Linkat(d.fd, name, fd, as, 0) })
+}
+
 func (d *kernelDir) unlink(name string) error {
 	return uninterrupted(func() error { return unix.Unlinkat(d.fd, name, 0) })
 }

@@ -63,6 +63,8 @@ func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 
 func (h *kernelHost) confinement() string { return "kernel" }
 
+func (h *kernelHost) near(k vfs.Keep) bool { return h.mount != 0 && k.Near(h.mount) }
+
 func (h *kernelHost) close() {
 	h.open.close()
 	unix.Close(h.root)

@@ -35,6 +35,7 @@ func (h *rootHost) close()              {} // the store closes top
 
 // A host of this kind may always have to wait. It keeps no file open, since it could
 // not tell for certain that the file is still at its path.
+func (h *rootHost) near(vfs.Keep) bool                { return false }
 func (h *rootHost) tries() bool                       { return false }
 func (h *rootHost) kept(place, string, bool) reader   { return nil }
 func (h *rootHost) keep(string, reader, attr, uint64) {}
@@ -285,6 +286,9 @@ func (d *rootDir) create(name string, perm os.FileMode) (*os.File, error) {
 func (d *rootDir) mkdir(name string, perm os.FileMode) error { return d.root.Mkdir(name, perm) }
 
 func (d *rootDir) symlink(target, name string) error { return d.root.Symlink(target, name) }
+
+// link is not possible: os.Root links within itself alone.
+func (d *rootDir) link(string, int, string) error { return errors.ErrUnsupported }
 
 func (d *rootDir) unlink(name string) error {
 	a, err := d.lstat(name)

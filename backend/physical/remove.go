@@ -33,9 +33,9 @@ func (d *Dir) removeOnce(ctx context.Context, name string, c vfs.If) error {
 	err := commit(ctx,
 		func() (vfs.Staged, error) {
 			err := r.prepare(ctx)
-			return vfs.Staged{Was: r.was.attr.info()}, err
+			return vfs.Staged{Was: r.was.attr.info(), Keeps: d.s.keeps(ctx, r.was.attr)}, err
 		},
-		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
+		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit(ctx) })
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r *removal) prepare(ctx context.Context) (err error) {
 }
 
 // commit removes the node, inside Commit.
-func (r *removal) commit() (e vfs.Effect, again bool, err error) {
+func (r *removal) commit(ctx context.Context) (e vfs.Effect, again bool, err error) {
 	d := r.d
 	defer d.s.lock(vfs.Join(d.at.path, r.name))()
 	dir, err := d.s.enter(d.at)
@@ -78,9 +78,9 @@ func (r *removal) commit() (e vfs.Effect, again bool, err error) {
 	}
 	r.pin(dir, r.name, r.was.attr)
 	if r.st != nil {
-		return d.removeVerified(dir, r.name, r.st, r.was)
+		return d.removeVerified(ctx, dir, r.name, r.st, r.was)
 	}
-	return d.remove(dir, r.name, r.was)
+	return d.remove(ctx, dir, r.name, r.was)
 }
 
 // removable returns what is called name, if c allows to remove or move it.
@@ -107,7 +107,7 @@ func unconditional(was seen, c vfs.If) error {
 }
 
 // remove removes the node that was seen. It returns again when another one is there.
-func (d *Dir) remove(dir directory, name string, was seen) (e vfs.Effect, again bool, err error) {
+func (d *Dir) remove(ctx context.Context, dir directory, name string, was seen) (e vfs.Effect, again bool, err error) {
 	now, err := dir.lstat(name)
 	if err != nil {
 		return e, false, explain(err)
@@ -120,6 +120,7 @@ func (d *Dir) remove(dir directory, name string, was seen) (e vfs.Effect, again 
 			err = vfs.NotEmpty
 		}
 	} else {
+		keep(ctx, dir, name, now)
 		err = dir.unlink(name)
 	}
 	if err != nil {
@@ -164,7 +165,7 @@ func growth(a attr, n int64) vfs.Effect {
 	return e
 }
 
-func (d *Dir) removeVerified(dir directory, name string, st *stage, was seen) (e vfs.Effect, again bool, err error) {
+func (d *Dir) removeVerified(ctx context.Context, dir directory, name string, st *stage, was seen) (e vfs.Effect, again bool, err error) {
 	aside, err := d.s.enter(st.at)
 	if err != nil {
 		return e, false, err
@@ -177,6 +178,7 @@ func (d *Dir) removeVerified(dir directory, name string, st *stage, was seen) (e
 	if err != nil || !was.attr.unchanged(now) {
 		return e, true, nil
 	}
+	keep(ctx, dir, name, now)
 	tmp := st.temporary()
 	if err := dir.move(name, aside, tmp, noReplace); err != nil {
 		return e, isNotExist(err), explain(err)

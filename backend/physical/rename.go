@@ -70,10 +70,11 @@ func (r *renaming) run(ctx context.Context) error {
 	defer r.changing.drop()
 	err := commit(ctx,
 		func() (vfs.Staged, error) {
-			return vfs.Staged{Grows: vfs.Effect{Nodes: r.comes}}, r.prepare(ctx)
+			err := r.prepare(ctx)
+			return vfs.Staged{Grows: vfs.Effect{Nodes: r.comes}, Keeps: r.over.exists && r.src.s.keeps(ctx, r.over.attr)}, err
 		},
 		func(vfs.Effect) (vfs.Effect, bool, error) {
-			e, again, err := r.commit()
+			e, again, err := r.commit(ctx)
 			if err == nil && !again {
 				e.Nodes += r.comes
 			}
@@ -113,7 +114,7 @@ func (r *renaming) prepare(ctx context.Context) (err error) {
 }
 
 // commit renames, inside Commit.
-func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
+func (r *renaming) commit(ctx context.Context) (e vfs.Effect, again bool, err error) {
 	s := r.src.s
 	if r.was.attr.kind == vfs.DirKind {
 		defer s.lockDirectory(r.oldPath(), r.newPath())()
@@ -147,7 +148,7 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	case r.over.exists && r.over.attr.kind == vfs.DirKind:
 		return r.replaceDir(src, dst)
 	case r.over.exists:
-		return r.replace(src, dst)
+		return r.replace(ctx, src, dst)
 	}
 	if err := src.move(r.name, dst, r.newName, noReplace); err != nil {
 		if errors.Is(err, syscall.EINVAL) {
@@ -194,7 +195,7 @@ func (r *renaming) replaceDir(src, dst directory) (e vfs.Effect, again bool, err
 
 // replace puts the source in place of a file or a link. It exchanges the two if there is a
 // condition that only what comes of that shows.
-func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err error) {
+func (r *renaming) replace(ctx context.Context, src, dst directory) (e vfs.Effect, again bool, err error) {
 	now, err := dst.lstat(r.newName)
 	if err != nil || !r.stands(now) {
 		return e, err == nil || isNotExist(err), explain(err)
@@ -206,6 +207,7 @@ func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err er
 		}
 		return growth(now, -1), false, explain(src.unlink(r.name))
 	}
+	keep(ctx, dst, r.newName, now)
 	err = errNoExchange
 	if r.from.Is != r.to.Is || !r.from.Is.IsZero() || r.to.NoFile {
 		err = src.move(r.name, dst, r.newName, exchange)

@@ -71,11 +71,12 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 			ready := vfs.Staged{Grows: vfs.Effect{Bytes: t.size, Nodes: 1}, Content: t}
 			if was.exists {
 				ready.Grows, ready.Was = vfs.Effect{Bytes: max(0, t.size-was.attr.size)}, was.attr.info()
+				ready.Keeps = d.s.keeps(ctx, was.attr)
 			}
 			return ready, nil
 		},
 		func(most vfs.Effect) (vfs.Effect, bool, error) {
-			return d.place(t, name, was, c, most, &changing, &held)
+			return d.place(ctx, t, name, was, c, most, &changing, &held)
 		})
 	if err != nil {
 		return vfs.Version{}, err
@@ -110,7 +111,7 @@ func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If, how replac
 // place puts t at name, inside Commit. Without a condition, a link or a FIFO that
 // another program puts there between the last look and the change may be lost. A
 // directory is never lost.
-func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect, changing *changing, held *pins) (e vfs.Effect, again bool, err error) {
+func (d *Dir) place(ctx context.Context, t *staged, name string, was seen, c vfs.If, most vfs.Effect, changing *changing, held *pins) (e vfs.Effect, again bool, err error) {
 	defer d.s.lock(vfs.Join(d.at.path, name))()
 	dir, err := d.s.enter(d.at)
 	if err != nil {
@@ -145,6 +146,7 @@ func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect,
 	}
 
 	held.pin(dir, name, now)
+	keep(ctx, dir, name, now)
 	if c.Is.IsZero() { // rename(2) itself refuses to replace a directory
 		err = from.move(t.name, dir, name, replace)
 		t.placed = err == nil

@@ -70,6 +70,8 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_invite, (*server).invite),
 	vat.Handle(schema.Console_invites, (*server).invites),
 	vat.Handle(schema.Console_revokeInvite, (*server).revokeInvite),
+	vat.Handle(schema.Console_history, (*server).history, vat.Heavy()),
+	vat.Handle(schema.Console_undo, (*server).undo, vat.Heavy()),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {

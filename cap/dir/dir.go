@@ -92,6 +92,11 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_readMany, wire.Ordered(membrane.OpRead, (*server).readMany), vat.Heavy()),
 		// may need the version of many large files
 		vat.Handle(schema.Dir_changedSince, wire.Ordered(membrane.OpRead, (*server).changedSince), vat.Heavy()),
+		// read what was displaced, for its version; and plan and make any number of changes
+		vat.Handle(schema.Dir_history, wire.Ordered(membrane.OpRead, (*server).history), vat.Heavy()),
+		vat.Handle(schema.Dir_undo, wire.Ordered(membrane.OpRead, (*server).undo), vat.Heavy()),
+		vat.Handle(schema.Dir_readPast, wire.Ordered(membrane.OpRead, (*server).readPast), vat.Heavy()),
+		vat.Handle(schema.Dir_turn, (*server).turn),
 		// ask neither a store nor a guard, but for explain
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),

@@ -48,6 +48,9 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 	if err != nil {
 		return nil, nil, f.origin(err)
 	}
+	if d, ok := n.(*client.Dir); ok {
+		n = inTurn(d)
+	}
 	return c, n, nil
 }
 
@@ -73,6 +76,14 @@ func (f capFlag) dir(e *env) (*client.Dir, error) {
 		return nil, vfs.Errorf(vfs.NotDir, "this capability is a file; cat, stat, put, append and edit take it without a path")
 	}
 	return d, nil
+}
+
+// inTurn returns d for changes of the turn that the environment names.
+func inTurn(d *client.Dir) *client.Dir {
+	if turn := os.Getenv("CAPD_TURN"); turn != "" {
+		return d.Turn(turn)
+	}
+	return d
 }
 
 // node is dial, and returns the node at path below it; "" is the capability itself.

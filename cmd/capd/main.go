@@ -90,6 +90,8 @@ type commands struct {
 	Grep      grepCommand      `cmd:"" group:"guest" help:"Search the contents of files."`
 	Changed   changedCommand   `cmd:"" group:"guest" help:"Say which files are not as they were."`
 	Patch     patchCommand     `cmd:"" group:"guest" help:"Apply a patch from standard input to the files that it names: all or none."`
+	History   historyCommand   `cmd:"" group:"guest" help:"Show what was changed, and what can be undone."`
+	Undo      undoCommand      `cmd:"" group:"guest" help:"Take back changes."`
 	JSON      jsonCommand      `cmd:"" name:"json" group:"guest" help:"Read and change single values of a JSON file."`
 	Help      helpCommand      `cmd:"" group:"guest" help:"Show the help of the capability."`
 	Request   requestCommand   `cmd:"" group:"guest" help:"Ask for a capability with an invitation, wait, and print its locator."`

@@ -16,12 +16,14 @@ import (
 	"capd/backend/memory"
 	"capd/client"
 	"capd/database"
+	"capd/history"
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
 	"capd/policy"
 	"capd/record"
+	"capd/shelf"
 	"capd/vfs"
 	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
@@ -41,7 +43,7 @@ type Host struct {
 type Options struct {
 	host.Options
 	Limits meter.Limits    // of each grant; nil for the defaults
-	Record bool            // keep a record of what guests do
+	Record bool            // keep a record of what guests do, and what their changes displace
 	DB     *database.DB    // with Record, where; the caller closes it. Nil is in memory
 	Clock  *membrane.Clock // by which grants expire; nil for the system's
 	Policy *policy.Book    // the rules for guests; nil for none
@@ -104,6 +106,13 @@ func (o Options) authority(t testing.TB) (a authority.Options) {
 		a.Record, err = record.Open(a.DB, record.Options{Logf: o.Logf})
 		check.OK(t, err)
 		t.Cleanup(func() { check.OK(t, a.Record.Close()) })
+		private, err := os.OpenRoot(t.TempDir())
+		check.OK(t, err)
+		kept, err := shelf.In(private)
+		check.OK(t, err)
+		t.Cleanup(func() { check.OK(t, kept.Close()) })
+		a.History, err = history.Open(a.DB, kept, func(string) bool { return true }, history.Options{})
+		check.OK(t, err)
 	}
 	if o.Desk {
 		a.Asks, err = approval.Open(context.Background(), a.DB, approval.Options{Record: a.Record})

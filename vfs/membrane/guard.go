@@ -167,6 +167,9 @@ type Guard struct {
 	// Only one of a tree's guards has one.
 	Journal vfs.Dir
 
+	// History, if not nil, knows what was changed, and undoes it. Only one of a tree's guards has one.
+	History History
+
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
 	// one of a tree's guards has one. A [capd/vfs/namespace.Namespace] needs none, since
 	// each mount has its own.
@@ -191,6 +194,7 @@ type guardSet struct {
 	reads    *Reads                                 // nil for none
 	rested   func(*meter.Meter, string)             // nil for none
 	staged   func(*meter.Meter, string, vfs.Effect) // nil for none
+	history  History                                // nil for none
 	bulkhead *Bulkhead                              // nil for none
 	journal  vfs.Dir                                // nil for none
 }
@@ -253,6 +257,9 @@ func newGuardSet(guards []Guard) *guardSet {
 		}
 		if g.Reads != nil {
 			s.reads = g.Reads
+		}
+		if g.History != nil {
+			s.history = g.History
 		}
 		if g.Bulkhead != nil {
 			s.bulkhead = g.Bulkhead

@@ -70,6 +70,7 @@ type view struct {
 	moved   atomic.Pointer[rules] // as they are since the policy was exchanged
 	mask    mode                  // attenuations of this view
 	leaf    bool                  // a file or a link
+	turn    string                // see InTurn
 	inner   *shared
 	own     shared // what inner points to in a view of a node that was just found
 	counted bool   // as an open node
@@ -275,7 +276,7 @@ func (v *view) deriveAt(d *view, inner *shared, path string, r *rules, base *Gat
 		return err
 	}
 	base.retain()
-	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.counted, d.wide = v.guards, base, path, r, m, inner, true, v.wide
+	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.turn, d.counted, d.wide = v.guards, base, path, r, m, inner, v.turn, true, v.wide
 	return nil
 }
 

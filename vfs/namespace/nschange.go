@@ -134,7 +134,7 @@ func (d *nsDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName st
 	if src.in == tgt.in {
 		return tree.Rename(ctx, name, target, newName, from, to)
 	}
-	return carry(ctx, carryEnd{tree, name, src.in.o.NoLinks}, carryEnd{target, newName, tgt.in.o.NoLinks}, from, to)
+	return carry(vfs.Unkept(ctx), carryEnd{tree, name, src.in.o.NoLinks}, carryEnd{target, newName, tgt.in.o.NoLinks}, from, to)
 }
 
 // Carry implements [membrane.Composed].

@@ -116,3 +116,44 @@ SCENARIO(help) {
   auto secret = kj::decodeHex(readText(guest, openFile(guest.dir, "invitation")));
   helps<Petitioner>(guest, call(guest.session.restorePetitionerRequest(), [&](auto& p) { p.setSecret(secret); }).getPetitioner());
 }
+
+// What was changed is undone, all of a turn together.
+SCENARIO(history) {
+  auto history = [&](uint limit) { return call(guest.dir.historyRequest(), [&](auto& p) { p.setLimit(limit); }); };
+  auto undo = [&](auto what, bool dry) {
+    return call(guest.dir.undoRequest(), [&](auto& p) {
+      what(p.initWhat());
+      p.setDryRun(dry);
+    });
+  };
+  guest(put(guest.dir, "a.md", "one"));
+  guest(put(guest.dir, "a.md", "two"));
+  auto page = guest(history(1));
+  auto change = page.getEntries()[0].getChanges()[0];
+  say("history", change.getOp(), change.getPath(), "more", page.getMore());
+  auto all = guest(history(0));
+  auto first = all.getEntries()[all.getEntries().size() - 1].getChanges()[0];
+  auto past = guest(call(guest.dir.readPastRequest(), [&](auto& p) {
+    p.setPath("a.md");
+    p.setVersion(first.getBefore());
+    p.setLength(1000);
+  }));
+  say("past", past.getData().asChars(), past.getEof(), past.getSizeBytes());
+  auto last = [](uint n) { return [n](Undoing::Builder w) { w.setLast(n); }; };
+  say("steps", guest(undo(last(2), true)).getSteps().size());
+  auto done = guest(undo(last(2), false));
+  say("undone", done.getSteps()[0].getOp(), done.getSteps().size());
+  auto id = done.getId();
+  say("again", guest(undo([&](Undoing::Builder w) { w.setId(id); }, false)).getEntries().size() + 1);
+  auto turn = call(guest.dir.turnRequest(), [](auto& p) { p.setName("t"); }).getDir();
+  guest(put(turn, "a.md", "four"));
+  say("turn", guest(history(1)).getEntries()[0].getTurn());
+  guest(undo([](Undoing::Builder w) { w.setTurn("t"); }, false));
+  guest(put(guest.dir, "a.md", "three"));
+  refused(guest, "notFound", undo([](Undoing::Builder w) { w.setTurn("none"); }, false));
+  refused(guest, "invalid", undo([](Undoing::Builder w) { w.setId(0); }, false));
+  refused(guest, "notFound", call(guest.dir.readPastRequest(), [&](auto& p) {
+    p.setPath("none");
+    p.setVersion(first.getBefore());
+  }));
+}

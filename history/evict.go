@@ -1,0 +1,140 @@
+package history
+
+import (
+	"time"
+
+	"capd/database"
+)
+
+// bound forgets changes of the root grant top, and of the one that keeps most, until a tenth of each bound is free again.
+func (j *Journal) bound(tx *database.Tx, top int64) error {
+	if j.now().Sub(j.swept) > time.Minute {
+		if err := j.expire(tx); err != nil {
+			return err
+		}
+	}
+	if t := j.kept[top]; t != nil && (t.bytes > j.bounds.Bytes || t.changes > j.bounds.Changes) {
+		if err := j.evict(tx, top, t.bytes-j.bounds.Bytes*9/10, t.changes-j.bounds.Changes*9/10); err != nil {
+			return err
+		}
+	}
+	for j.all > j.bounds.All {
+		most := top
+		for id, t := range j.kept {
+			if j.kept[most] == nil || t.bytes > j.kept[most].bytes {
+				most = id
+			}
+		}
+		before := j.all
+		if err := j.evict(tx, most, j.all-j.bounds.All*9/10, 0); err != nil || j.all == before {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire forgets what is too old.
+func (j *Journal) expire(tx *database.Tx) error {
+	j.swept = j.now()
+	old, err := scan(&tx.Rows, columns+"WHERE at<? AND now IS NOT NULL LIMIT 1000", j.swept.Add(-j.bounds.Age).UnixMilli())
+	if err != nil {
+		return err
+	}
+	for _, r := range old {
+		if err := j.forget(tx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evict forgets changes of top until so many bytes and changes fewer are kept. Where a file was changed several times in a row, the later
+// changes become part of the first, which keeps the oldest content. If that is not enough the oldest changes go.
+func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
+	rows, err := scan(&tx.Rows, columns+"WHERE top=? AND now IS NOT NULL ORDER BY id", top)
+	if err != nil {
+		return err
+	}
+	enough := func() bool { return bytes <= 0 && changes <= 0 }
+	size := map[int64]int{} // of entries
+	for _, r := range rows {
+		size[r.Entry]++
+	}
+	gone := map[int64]bool{}
+	last := map[string]*Row{}
+	for _, r := range rows {
+		if enough() {
+			return nil
+		}
+		before := last[r.Path]
+		last[r.Path] = r
+		if r.To != "" || before == nil || !joins(before, r) || size[r.Entry] > 1 || size[before.Entry] > 1 {
+			delete(last, r.To)
+			continue
+		}
+		if _, err := tx.Exec("UPDATE journal SET now=? WHERE id=?", text(r.Now), before.ID); err != nil {
+			return err
+		}
+		if err := j.remove(tx, r); err != nil {
+			return err
+		}
+		before.Now, last[r.Path] = r.Now, before
+		gone[r.ID] = true
+		bytes, changes = bytes-r.Bytes, changes-1
+	}
+	entry := int64(0)
+	for _, r := range rows {
+		if gone[r.ID] {
+			continue
+		}
+		if enough() && r.Entry != entry {
+			break
+		}
+		entry = r.Entry
+		if err := j.forget(tx, r); err != nil {
+			return err
+		}
+		bytes, changes = bytes-r.Bytes, changes-1
+	}
+	if entry != 0 && !j.told[top] {
+		j.told[top] = true
+		j.logf("the history of g%d is full: its oldest changes cannot be undone any more", top)
+	}
+	return nil
+}
+
+// joins reports whether r can become part of before, the change of the same file before it.
+func joins(before, r *Row) bool {
+	return content[before.Op] && content[r.Op] && !before.Outside && !r.Outside && before.Turn == r.Turn && !before.Undoes && !r.Undoes &&
+		before.Undone == 0 && r.Undone == 0 && before.Now.Kind == r.Was.Kind && before.Now.Size == r.Was.Size && !before.Lost()
+}
+
+// content has the operations that change the content of a file.
+var content = map[string]bool{"replace": true, "write": true, "append": true, "truncate": true, "create": true}
+
+// together is the operation that changes many paths, which cannot be undone.
+const together = "change"
+
+// attributes is the operation that changes only attributes.
+const attributes = "attributes"
+
+// forget removes r, so that the history is incomplete.
+func (j *Journal) forget(tx *database.Tx, r *Row) error {
+	_, err := tx.Exec("INSERT INTO evicted(top, at) VALUES(?, ?) ON CONFLICT(top) DO UPDATE SET at=max(at, excluded.at)", r.Top(), r.AtMs)
+	if err != nil {
+		return err
+	}
+	return j.remove(tx, r)
+}
+
+// remove removes r and what is kept of it.
+func (j *Journal) remove(tx *database.Tx, r *Row) error {
+	if _, err := tx.Exec("DELETE FROM journal WHERE id=?", r.ID); err != nil {
+		return err
+	}
+	j.counts(tx, r.Top(), -r.Bytes, -1)
+	if r.Kept != "" {
+		tx.OnCommit(func() { j.shelf.Remove(r.Kept) })
+	}
+	return nil
+}

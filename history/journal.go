@@ -1,0 +1,200 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"capd/database"
+	"capd/shelf"
+	"capd/vfs"
+)
+
+// Bounds say how much is kept. A zero is the default.
+type Bounds struct {
+	Bytes   int64         // of a root grant and its shares: 256 MiB
+	Changes int64         // of these: 1,000
+	Age     time.Duration // 24 hours
+	All     int64         // bytes of all grants together: 2 GiB
+}
+
+func (b Bounds) complete() Bounds {
+	return Bounds{cmp.Or(b.Bytes, 256<<20), cmp.Or(b.Changes, 1000), cmp.Or(b.Age, 24*time.Hour), cmp.Or(b.All, 2<<30)}
+}
+
+// Options configure a Journal. The zero value suits most hosts.
+type Options struct {
+	Bounds Bounds
+	Logf   func(string, ...any) // tells the operator what is not kept any more. Nil drops it
+	Now    func() time.Time     // nil is time.Now
+}
+
+// Journal is the history of a host. It is safe for concurrent use.
+type Journal struct {
+	db     *database.DB
+	shelf  *shelf.Shelf
+	bounds Bounds
+	logf   func(string, ...any)
+	now    func() time.Time
+
+	// The goroutine that writes the database alone uses these, and Open.
+	kept  map[int64]*total // of each root grant
+	all   int64            // bytes
+	swept time.Time
+	told  map[int64]bool // whose eviction was told
+}
+
+type total struct{ bytes, changes int64 }
+
+// Open opens the history in db, whose contents are on s. lasting reports whether what is stored at a path outlives the process: of
+// anything else the history is forgotten.
+func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Options) (*Journal, error) {
+	j := &Journal{db: db, shelf: s, bounds: o.Bounds.complete(), logf: o.Logf, now: o.Now, kept: map[int64]*total{}, told: map[int64]bool{}}
+	if j.now == nil {
+		j.now = time.Now
+	}
+	if j.logf == nil {
+		j.logf = func(string, ...any) {}
+	}
+	names := map[string]bool{}
+	err := db.Write(func(tx *database.Tx) error {
+		clear(j.kept)
+		clear(names)
+		j.all = 0
+		rows, err := scan(&tx.Rows, columns+"ORDER BY id")
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if !lasting(r.Path) {
+				if _, err := tx.Exec("DELETE FROM journal WHERE id=?", r.ID); err != nil {
+					return err
+				}
+				continue
+			}
+			if r.Kept != "" {
+				names[r.Kept] = true
+			}
+			if r.Done {
+				j.count(r.Top(), r.Bytes, 1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j, s.Sweep(names)
+}
+
+// Shelf is where contents are kept.
+func (j *Journal) Shelf() *shelf.Shelf { return j.shelf }
+
+func (j *Journal) count(top, bytes, changes int64) {
+	t := j.kept[top]
+	if t == nil {
+		t = &total{}
+		j.kept[top] = t
+	}
+	t.bytes, t.changes, j.all = t.bytes+bytes, t.changes+changes, j.all+bytes
+	if t.changes == 0 {
+		delete(j.kept, top)
+	}
+}
+
+// counts is count in a transaction.
+func (j *Journal) counts(tx *database.Tx, top, bytes, changes int64) {
+	j.count(top, bytes, changes)
+	tx.OnRollback(func() { j.count(top, -bytes, -changes) })
+}
+
+// Begin adds r, which is about to be made and has the number id. r.Entry is 0 if it is an entry by itself.
+func (j *Journal) Begin(tx *database.Tx, id int64, r *Row) error {
+	var to, kept any
+	if r.To != "" {
+		to = []byte(r.To)
+	}
+	if r.Kept != "" {
+		kept = r.Kept
+	}
+	_, err := tx.Exec(`INSERT INTO journal(id, entry, top, grants, at, turn, op, path, target, outside, was, plan, kept, bytes, undoes) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,0,?)`,
+		id, cmp.Or(r.Entry, id), r.Top(), holdersText(r.Holders), r.AtMs, r.Turn, r.Op, []byte(r.Path), to, r.Outside, text(r.Was), text(r.Now), kept, r.Undoes)
+	return err
+}
+
+// End notes that the change with this id was made, and left now. bytes is how much is kept of what was there; if kept is not set, that is not
+// kept.
+func (j *Journal) End(tx *database.Tx, id int64, r *Row, now State, bytes int64, kept bool) error {
+	if !kept {
+		bytes = 0
+	}
+	if inPlace[r.Op] && now.Kind == vfs.FileKind { // it was looked at late: perhaps another change was there first
+		later, err := scan(&tx.Rows, columns+touching+"LIMIT 1", touches(r.Path, id)...)
+		if err != nil {
+			return err
+		}
+		if len(later) > 0 {
+			now = State{Until: now.Until}
+		}
+	}
+	if inPlace[r.Op] && now.Kind != vfs.FileKind {
+		now = State{Kind: vfs.FileKind, Until: now.Until} // more is not known
+	}
+	_, err := tx.Exec(`UPDATE journal SET now=?, bytes=?, kept=iif(?, kept, NULL) WHERE id=?`, text(now), bytes, kept, id)
+	if err != nil {
+		return err
+	}
+	j.counts(tx, r.Top(), bytes, 1)
+	return j.bound(tx, r.Top())
+}
+
+// inPlace has the operations that write in place.
+var inPlace = map[string]bool{"write": true, "append": true, "truncate": true}
+
+// Drop forgets the change with this id, which was not made. The caller removes what it has put on the shelf.
+func (j *Journal) Drop(tx *database.Tx, id int64) error {
+	_, err := tx.Exec("DELETE FROM journal WHERE id=? AND now IS NULL", id)
+	return err
+}
+
+// Settle notes how the change with this id ended, during which the last host was killed. made says whether it was made; known, whether that is
+// certain. is is what is at its place now. What was to be displaced says more: a store gives it a name on the shelf just before it loses its own.
+func (j *Journal) Settle(tx *database.Tx, id int64, made, known bool, is State) error {
+	rows, err := scan(&tx.Rows, columns+"WHERE id=?", id)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	r := rows[0]
+	size, names, ok := int64(0), uint64(0), false
+	if r.Kept != "" {
+		size, names, ok = j.shelf.Kept(r.Kept)
+	}
+	switch {
+	case r.Kept != "" && shelf.IsLink(r.Kept):
+		made = ok && names == 1
+	case !known:
+		made = true
+	}
+	if !made {
+		if r.Kept != "" {
+			tx.OnCommit(func() { j.shelf.Remove(r.Kept) })
+		}
+		return j.Drop(tx, id)
+	}
+	if inPlace[r.Op] || r.Op == attributes {
+		r.Now = is
+		r.Now.Until = j.now().UnixMilli()
+	}
+	return j.End(tx, id, r, r.Now, size, ok)
+}
+
+// Flush returns when everything that ended before is in the history, and what is too old is not.
+func (j *Journal) Flush() error { return j.db.Write(j.expire) }
+
+func (j *Journal) read(ctx context.Context, query string, args ...any) (all []*Row, err error) {
+	err = j.db.Read(ctx, func(rows *database.Rows) error {
+		all, err = scan(rows, query, args...)
+		return err
+	})
+	return all, err
+}
