@@ -129,7 +129,8 @@ func (j *Journal) End(tx *database.Tx, id int64, r *Row, now State, bytes int64,
 		bytes = 0
 	}
 	if inPlace[r.Op] && now.Kind == vfs.FileKind { // it was looked at late: perhaps another change was there first
-		later, err := scan(&tx.Rows, columns+touching+"LIMIT 1", touches(r.Path, id)...)
+		where, args := touching(r.Path, id)
+		later, err := scan(&tx.Rows, columns+where, args...)
 		if err != nil {
 			return err
 		}

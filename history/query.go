@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 
 	"capd/database"
 	"capd/vfs"
@@ -58,17 +59,24 @@ func (j *Journal) Since(ctx context.Context, top int64) (ms int64, err error) {
 	return ms, err
 }
 
-// touching selects the changes after one that are about a place, or that move a directory above it. touches has the arguments.
-const touching = `WHERE id>? AND (path=? OR target=? OR target IS NOT NULL AND CAST(substr(?, 1, length(path)+1) AS BLOB)=CAST(path || '/' AS BLOB)) ORDER BY id `
-
-func touches(path string, id int64) []any {
-	p := []byte(path)
-	return []any{id, p, p, p}
+// touching selects the first change after the one with this id that is about the place path, or that moves a directory above it. Each place is
+// looked up by an index.
+func touching(path string, id int64) (text string, args []any) {
+	var b strings.Builder
+	b.WriteString(`WHERE id=(SELECT min(id) FROM (SELECT min(id) AS id FROM journal WHERE path=? AND id>? UNION ALL SELECT min(id) FROM journal WHERE target=? AND id>?`)
+	args = []any{[]byte(path), id, []byte(path), id}
+	for up, _, nested := cutLast(path); up != "" || nested; up, _, nested = cutLast(up) {
+		b.WriteString(` UNION ALL SELECT min(id) FROM journal WHERE path=? AND id>? AND target IS NOT NULL`)
+		args = append(args, []byte(up), id)
+	}
+	b.WriteString(`))`)
+	return b.String(), args
 }
 
 // next returns the first change after the one with this id that is about the place path, or moves a directory above it; nil if there is none.
 func (j *Journal) next(ctx context.Context, path string, id int64) (*Row, error) {
-	rows, err := j.read(ctx, columns+touching+"LIMIT 1", touches(path, id)...)
+	where, args := touching(path, id)
+	rows, err := j.read(ctx, columns+where, args...)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
