@@ -7768,21 +7768,21 @@ func (s PatchedFile) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-func (s PatchedFile) From() (string, error) {
+func (s PatchedFile) Source() (string, error) {
 	p, err := capnp.Struct(s).Ptr(1)
 	return p.Text(), err
 }
 
-func (s PatchedFile) HasFrom() bool {
+func (s PatchedFile) HasSource() bool {
 	return capnp.Struct(s).HasPtr(1)
 }
 
-func (s PatchedFile) FromBytes() ([]byte, error) {
+func (s PatchedFile) SourceBytes() ([]byte, error) {
 	p, err := capnp.Struct(s).Ptr(1)
 	return p.TextBytes(), err
 }
 
-func (s PatchedFile) SetFrom(v string) error {
+func (s PatchedFile) SetSource(v string) error {
 	return capnp.Struct(s).SetText(1, v)
 }
 

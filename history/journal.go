@@ -56,35 +56,44 @@ func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Opt
 	if j.logf == nil {
 		j.logf = func(string, ...any) {}
 	}
-	names := map[string]bool{}
-	err := db.Write(func(tx *database.Tx) error {
-		clear(j.kept)
-		clear(names)
-		j.all = 0
-		rows, err := scan(&tx.Rows, columns+"ORDER BY id")
-		if err != nil {
-			return err
+	rows, err := j.read(context.Background(), columns+"ORDER BY id")
+	if err != nil {
+		return nil, err
+	}
+	names, gone := map[string]bool{}, []int64(nil)
+	for _, r := range rows {
+		if !lasting(r.Path) {
+			gone = append(gone, r.ID)
+			continue
 		}
-		for _, r := range rows {
-			if !lasting(r.Path) {
-				if _, err := tx.Exec("DELETE FROM journal WHERE id=?", r.ID); err != nil {
-					return err
-				}
-				continue
-			}
-			if r.Kept != "" {
-				names[r.Kept] = true
-			}
-			if r.Done {
-				j.count(r.Top(), r.Bytes, 1)
+		if r.Kept != "" {
+			names[r.Kept] = true
+		}
+		if r.Done {
+			j.count(r.Top(), r.Bytes, 1)
+		}
+	}
+	if err := j.dropAll(gone); vfs.CodeOf(err) == vfs.Busy { // a host begins on a full disk, too
+		j.logf("capd: the history of what did not outlive the host is not removed: %s", vfs.Message(err))
+	} else if err != nil {
+		return nil, err
+	}
+	return j, s.Sweep(names)
+}
+
+// dropAll removes rows. It writes nothing if there are none.
+func (j *Journal) dropAll(ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return j.db.Write(func(tx *database.Tx) error {
+		for _, id := range ids {
+			if _, err := tx.Exec("DELETE FROM journal WHERE id=?", id); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return j, s.Sweep(names)
 }
 
 // Shelf is where contents are kept.

@@ -497,7 +497,7 @@ interface Dir {
 struct PatchedFile {
   # What a patch has made of one path.
   path @0 :Text;
-  from @1 :Text;                     # where the content was before, of a file that was renamed or copied; otherwise empty
+  source @1 :Text;                   # where the content was before, of a file that was renamed or copied; otherwise empty
   version @2 :Data;                  # the file's version now; empty for one that was removed
   was @3 :Data;                      # its version before; empty for none
   diff @4 :Text;                     # what has changed, as git diff shows it; empty for contents that are not text or too long

@@ -18,7 +18,7 @@ func Named(err error) error {
 
 // SetPatched fills in what a patch has made of one path.
 func SetPatched(w schema.PatchedFile, r patch.Result) error {
-	err := errors.Join(w.SetPath(r.Path), w.SetFrom(r.From), w.SetDiff(r.Diff))
+	err := errors.Join(w.SetPath(r.Path), w.SetSource(r.From), w.SetDiff(r.Diff))
 	if err == nil && !r.Version.IsZero() {
 		err = w.SetVersion(r.Version[:])
 	}
@@ -38,7 +38,7 @@ func SetPatched(w schema.PatchedFile, r patch.Result) error {
 // Patched reads what SetPatched wrote.
 func Patched(w schema.PatchedFile) (r patch.Result, err error) {
 	r.Path, err = w.Path()
-	r.From = Keep[string](&err)(w.From())
+	r.From = Keep[string](&err)(w.Source())
 	r.Diff = Keep[string](&err)(w.Diff())
 	r.Version = Keep[vfs.Version](&err)(versionIn(w.Version()))
 	r.Was = Keep[vfs.Version](&err)(versionIn(w.Was()))

@@ -199,7 +199,7 @@ SCENARIO(patch) {
   };
   auto show = [&](auto&& got) {
     for (auto f : got.getFiles()) {
-      KJ_ASSERT(f.getVersion().size() == 32 && f.getDiff().size() > 0 && f.getFrom() == nullptr);
+      KJ_ASSERT(f.getVersion().size() == 32 && f.getDiff().size() > 0 && f.getSource() == nullptr);
       say("patched", f.getPath(), f.getChanged()[0].getFirst(), f.getChanged()[0].getCount(), f.getWas().size() == 32);
     }
   };
