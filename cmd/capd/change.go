@@ -182,11 +182,12 @@ func (c *rmCommand) Run(e *env) error {
 	}
 	switch {
 	case c.Recursive:
-		return removeTrees(e, d, paths)
+		return removeTrees(e, together(d, "rm"), paths)
 	case len(paths) == 1:
 		return d.RemovePath(e, paths[0], cond)
 	}
 	var left leftovers
+	d = together(d, "rm")
 	for _, path := range paths {
 		if err := d.RemovePath(e, path, vfs.If{}); err != nil {
 			if err := left.add(path, err); err != nil {

@@ -213,7 +213,7 @@ func (c *historyCommand) read(e *env) error {
 }
 
 type undoCommand struct {
-	ID     int64  `arg:"" optional:"" help:"The entry of history (default: the last change that is not undone)."`
+	ID     int64  `arg:"" optional:"" help:"The entry of history (default: what the last command changed that is not undone)."`
 	Last   int    `placeholder:"N" help:"Undo so many of the last changes."`
 	Since  string `placeholder:"T" help:"Undo everything since then: a time as 2026-01-31T12:00:00Z, or how long ago, as 10m."`
 	Turn   string `placeholder:"NAME" help:"Undo everything of the turn with this name."`
@@ -229,6 +229,9 @@ func (undoCommand) Help() string {
 	return `Takes back changes that were made through the capability's grant, or through what was shared from it. capd history shows them.
 Everything is undone or nothing: if a place was changed since by somebody else, nothing is, and the error names it. An undo is a change
 itself: undo its id to have back what was there.
+
+Without arguments it takes back the last change; of rm -r, put -r and rm of several paths, all that the command changed. With
+CAPD_TURN set, their changes belong to that turn instead, and are single changes to undo.
 
 Examples:
   capd undo
@@ -259,6 +262,12 @@ func (c *undoCommand) Run(e *env) error {
 	h, err := historianOf(e, c.capFlag, c.stateFlag, c.Guest, trimPath(c.In))
 	if err != nil {
 		return err
+	}
+	if w == (vfs.Undo{DryRun: c.DryRun}) {
+		if w, err = lastCommand(e, h); err != nil {
+			return err
+		}
+		w.DryRun = c.DryRun
 	}
 	done, err := h.Undo(e, w)
 	if err != nil {
@@ -305,7 +314,7 @@ func (c *undoCommand) print(e *env, js undoneJSON) error {
 	return nil
 }
 
-// what returns what is to be undone.
+// what returns what is to be undone: nothing is named if the caller has named nothing.
 func (c *undoCommand) what() (w vfs.Undo, err error) {
 	w = vfs.Undo{ID: c.ID, Last: c.Last, Turn: c.Turn, DryRun: c.DryRun}
 	if c.Since != "" {
@@ -323,11 +332,8 @@ func (c *undoCommand) what() (w vfs.Undo, err error) {
 			said++
 		}
 	}
-	switch {
-	case said > 1 || w.ID < 0 || w.Last < 0:
+	if said > 1 || w.ID < 0 || w.Last < 0 {
 		return w, usageError{"say one of: an id, --last, --since, --turn"}
-	case said == 0:
-		w.Last = 1
 	}
 	return w, nil
 }

@@ -118,6 +118,7 @@ func (c *putCommand) tree(e *env, cond vfs.If) error {
 	if err != nil {
 		return err
 	}
+	d = together(d, "put")
 	path := trimPath(c.Path)
 	if path == "" {
 		return copyTree(e, from, d, "sent")
