@@ -45,7 +45,8 @@ const (
 // harmless guest that keeps the host as busy.
 const fair = 5.0
 
-// attempts is how often the comparison is repeated before its result counts.
+// attempts is how often what was measured must be too much before it counts: memory
+// during an attack, and the comparison. Both depend on what else the machine does.
 const attempts = 3
 
 // fewestRows is the least number of kinds of attack.
@@ -237,53 +238,65 @@ func (s *suite) row(t *testing.T, r *hostileRow) {
 		if r.must == "" {
 			t.Error("the row does not say what must happen")
 		}
-		_, loc, ctl, err := s.console.Grant(t.Context(), "evil", "", false)
-		ok(t, err)
-		s.evil, err = locator.Parse(loc)
-		ok(t, err)
-
-		began := usageOf(t, s.pid())
-		held := s.held()
-		s.honest.enter(t, attacked)
-		at, cpu, tries := time.Now(), cpuOf(s.hostProcess), 0
-		a := &assault{TB: t, suite: s}
-		t.Cleanup(a.leave)
-		for tries == 0 || !r.once && !t.Failed() && time.Since(at) < siege() {
-			a.round = tries
-			r.do(a)
-			a.leave()
-			tries++
+		for n := 1; ; n++ {
+			grew := s.try(t, r)
+			if r.room == 0 || grew <= r.room || raceBuilt {
+				break
+			}
+			if n == attempts {
+				t.Errorf("the host grew by %d MiB, and may by %d", grew, r.room)
+				break
+			}
 		}
-		grew := (a.peak - began.rssKB) >> 10
-		settled := s.settle(held + a.keeps)
-		took, spent := time.Since(at), cpuOf(s.hostProcess)-cpu
-		honest := s.honest.enter(t, idle)
-
-		s.serves(t)
-		_, err = s.console.Revoke(t.Context(), "evil")
-		ok(t, err)
-		ok(t, ctl.Close())
-		if !settled {
-			t.Errorf("the host has %d descriptors, and had %d", s.held(), held)
-		}
-		if r.room > 0 && grew > r.room && !raceBuilt {
-			t.Errorf("the host grew by %d MiB, and may by %d", grew, r.room)
-		}
-		now := s.footprint(t)
-
-		var same time.Duration
-		var beside span
-		if !hurried() {
-			s.honest.enter(t, shared)
-			same = s.busy.keep(took, spent)
-			beside = s.honest.enter(t, idle)
-		}
-		t.Logf("%d times in %v, %v of the host's time (harmless: %v), +%d MiB; the honest guest's p99 %v of %d (beside a harmless one: %v of %d); then %v",
-			tries, took.Round(time.Millisecond), spent, same, grew, quantile(honest.Times, 990), honest.Ops, quantile(beside.Times, 990), beside.Ops, now)
 	}) {
 		s.failed[r.name] = true
 	}
 	s.crashes(t)
+}
+
+// try tries one attack, and returns by how many MiB the host grew meanwhile.
+func (s *suite) try(t *testing.T, r *hostileRow) int {
+	_, loc, ctl, err := s.console.Grant(t.Context(), "evil", "", false)
+	ok(t, err)
+	s.evil, err = locator.Parse(loc)
+	ok(t, err)
+
+	began := usageOf(t, s.pid())
+	held := s.held()
+	s.honest.enter(t, attacked)
+	at, cpu, tries := time.Now(), cpuOf(s.hostProcess), 0
+	a := &assault{TB: t, suite: s}
+	t.Cleanup(a.leave)
+	for tries == 0 || !r.once && !t.Failed() && time.Since(at) < siege() {
+		a.round = tries
+		r.do(a)
+		a.leave()
+		tries++
+	}
+	grew := (a.peak - began.rssKB) >> 10
+	settled := s.settle(held + a.keeps)
+	took, spent := time.Since(at), cpuOf(s.hostProcess)-cpu
+	honest := s.honest.enter(t, idle)
+
+	s.serves(t)
+	_, err = s.console.Revoke(t.Context(), "evil")
+	ok(t, err)
+	ok(t, ctl.Close())
+	if !settled {
+		t.Errorf("the host has %d descriptors, and had %d", s.held(), held)
+	}
+	now := s.footprint(t)
+
+	var same time.Duration
+	var beside span
+	if !hurried() {
+		s.honest.enter(t, shared)
+		same = s.busy.keep(took, spent)
+		beside = s.honest.enter(t, idle)
+	}
+	t.Logf("%d times in %v, %v of the host's time (harmless: %v), +%d MiB; the honest guest's p99 %v of %d (beside a harmless one: %v of %d); then %v",
+		tries, took.Round(time.Millisecond), spent, same, grew, quantile(honest.Times, 990), honest.Ops, quantile(beside.Times, 990), beside.Ops, now)
+	return grew
 }
 
 // settle waits for the host to have let go of the attackers' descriptors.
