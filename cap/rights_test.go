@@ -20,6 +20,7 @@ import (
 	"capd/vfs/edit"
 	"capd/vfs/editing"
 	"capd/vfs/lines"
+	"capd/vfs/step"
 	"capd/vfs/vfstest"
 )
 
@@ -123,6 +124,9 @@ var dirNeeds = []needing{
 	{"patch", client.Read | client.Write, "delete, for what is removed or renamed; metadata, for a changed executable bit", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.Patch(ctx, []byte(onePatch), client.PatchOptions{})
 		return err
+	}},
+	{"change", client.Read | client.Write, "of a change of a file; each step as the call by itself, and read for put unless the condition is absent", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		return d.Change(ctx, []step.Step{{Path: "f", Data: []byte("changed")}}, false)
 	}},
 }
 

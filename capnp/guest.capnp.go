@@ -7706,6 +7706,372 @@ func (s Dir_turn_Results) SetDir(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
+type Dir_change_Params capnp.Struct
+
+// Dir_change_Params_TypeID is the unique identifier for the type Dir_change_Params.
+const Dir_change_Params_TypeID = 0xea984eb80dcd0883
+
+func (s Dir_change_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_change_Params) DecodeFromPtr(p capnp.Ptr) Dir_change_Params {
+	return Dir_change_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_change_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_change_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_change_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_change_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_change_Params) Steps() (Step_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Step_List(p.List()), err
+}
+
+func (s Dir_change_Params) HasSteps() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_change_Params) SetSteps(v Step_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewSteps sets the steps field to a newly
+// allocated Step_List, preferring placement in s's segment.
+func (s Dir_change_Params) NewSteps(n int32) (Step_List, error) {
+	l, err := NewStep_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Step_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_change_Params) DryRun() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_change_Params) SetDryRun(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+type Dir_change_Results capnp.Struct
+
+// Dir_change_Results_TypeID is the unique identifier for the type Dir_change_Results.
+const Dir_change_Results_TypeID = 0xb65b945fad33de2e
+
+func (s Dir_change_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_change_Results) DecodeFromPtr(p capnp.Ptr) Dir_change_Results {
+	return Dir_change_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_change_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_change_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_change_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_change_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_change_Results) Versions() (capnp.DataList, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return capnp.DataList(p.List()), err
+}
+
+func (s Dir_change_Results) HasVersions() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_change_Results) SetVersions(v capnp.DataList) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewVersions sets the versions field to a newly
+// allocated capnp.DataList, preferring placement in s's segment.
+func (s Dir_change_Results) NewVersions(n int32) (capnp.DataList, error) {
+	l, err := capnp.NewDataList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.DataList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+type Step capnp.Struct
+
+type Step_edit Step
+
+type Step_move Step
+
+type Step_Which uint16
+
+const (
+	Step_Which_put       Step_Which = 0
+	Step_Which_edit      Step_Which = 1
+	Step_Which_remove    Step_Which = 2
+	Step_Which_createDir Step_Which = 3
+	Step_Which_move      Step_Which = 4
+)
+
+func (w Step_Which) String() string {
+	const s = "puteditremovecreateDirmove"
+	switch w {
+	case Step_Which_put:
+		return s[0:3]
+	case Step_Which_edit:
+		return s[3:7]
+	case Step_Which_remove:
+		return s[7:13]
+	case Step_Which_createDir:
+		return s[13:22]
+	case Step_Which_move:
+		return s[22:26]
+
+	}
+	return "Step_Which(" + strconv.FormatUint(uint64(w), 10) + ")"
+}
+
+// Step_TypeID is the unique identifier for the type Step.
+const Step_TypeID = 0x93676770d7a991d8
+
+func NewStep(s *capnp.Segment) (Step, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4})
+	return Step(st), err
+}
+
+func NewRootStep(s *capnp.Segment) (Step, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4})
+	return Step(st), err
+}
+
+func ReadRootStep(msg *capnp.Message) (Step, error) {
+	root, err := msg.Root()
+	return Step(root.Struct()), err
+}
+
+func (s Step) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Step) DecodeFromPtr(p capnp.Ptr) Step {
+	return Step(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Step) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Step) Which() Step_Which {
+	return Step_Which(capnp.Struct(s).Uint16(0))
+}
+
+func (s Step) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Step) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Step) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Step) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Step) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Step) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Step) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Step) IfVersion() (IfVersion, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return IfVersion(p.Struct()), err
+}
+
+func (s Step) HasIfVersion() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Step) SetIfVersion(v IfVersion) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewIfVersion sets the ifVersion field to a newly
+// allocated IfVersion struct, preferring placement in s's segment.
+func (s Step) NewIfVersion() (IfVersion, error) {
+	ss, err := NewIfVersion(capnp.Struct(s).Segment())
+	if err != nil {
+		return IfVersion{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Step) Put() ([]byte, error) {
+	if capnp.Struct(s).Uint16(0) != 0 {
+		return nil, nil
+	}
+	p, err := capnp.Struct(s).Ptr(2)
+	return []byte(p.Data()), err
+}
+
+func (s Step) HasPut() bool {
+	if capnp.Struct(s).Uint16(0) != 0 {
+		return false
+	}
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Step) SetPut(v []byte) error {
+	capnp.Struct(s).SetUint16(0, 0)
+	return capnp.Struct(s).SetData(2, v)
+}
+
+func (s Step) Edit() Step_edit { return Step_edit(s) }
+
+func (s Step) SetEdit() {
+	capnp.Struct(s).SetUint16(0, 1)
+}
+
+func (s Step_edit) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Step_edit) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Step_edit) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Step_edit) Edits() (Edit_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Edit_List(p.List()), err
+}
+
+func (s Step_edit) HasEdits() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Step_edit) SetEdits(v Edit_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewEdits sets the edits field to a newly
+// allocated Edit_List, preferring placement in s's segment.
+func (s Step_edit) NewEdits(n int32) (Edit_List, error) {
+	l, err := NewEdit_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Edit_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s Step) SetRemove() {
+	capnp.Struct(s).SetUint16(0, 2)
+
+}
+
+func (s Step) SetCreateDir() {
+	capnp.Struct(s).SetUint16(0, 3)
+
+}
+
+func (s Step) Move() Step_move { return Step_move(s) }
+
+func (s Step) SetMove() {
+	capnp.Struct(s).SetUint16(0, 4)
+}
+
+func (s Step_move) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Step_move) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Step_move) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Step_move) To() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Step_move) HasTo() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Step_move) ToBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Step_move) SetTo(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Step_move) Over() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return []byte(p.Data()), err
+}
+
+func (s Step_move) HasOver() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Step_move) SetOver(v []byte) error {
+	return capnp.Struct(s).SetData(3, v)
+}
+
+// Step_List is a list of Step.
+type Step_List = capnp.StructList[Step]
+
+// NewStep creates a new list of Step.
+func NewStep_List(s *capnp.Segment, sz int32) (Step_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 4}, sz)
+	return capnp.StructList[Step](l), err
+}
+
 type PatchedFile capnp.Struct
 
 // PatchedFile_TypeID is the unique identifier for the type PatchedFile.
@@ -10738,6 +11104,9 @@ var Dir_readPast = vat.Method[Dir_readPast_Params, Dir_readPast_Results]{Interfa
 // Dir_turn describes Dir.turn to package vat.
 var Dir_turn = vat.Method[Dir_turn_Params, Dir_turn_Results]{Interface: Dir_TypeID, ID: 29, Name: "Dir.turn", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Dir_change describes Dir.change to package vat.
+var Dir_change = vat.Method[Dir_change_Params, Dir_change_Results]{Interface: Dir_TypeID, ID: 30, Name: "Dir.change", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
 
@@ -11148,6 +11517,15 @@ const Stat_version vat.Field = 1
 
 // Stat_rawName is the place of the field rawName of Stat, a Data.
 const Stat_rawName vat.Field = 2
+
+// Step_ifVersion is the place of the field ifVersion of Step in a pipelined path.
+const Step_ifVersion vat.Field = 1
+
+// Step_put is the place of the field put of Step, a Data.
+const Step_put vat.Field = 2
+
+// Step_move_over is the place of the field over of Step_move, a Data.
+const Step_move_over vat.Field = 3
 
 // UndoStep_rawPath is the place of the field rawPath of UndoStep, a Data.
 const UndoStep_rawPath vat.Field = 2

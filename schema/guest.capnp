@@ -492,6 +492,32 @@ interface Dir {
   turn @29 (name :Text) -> (dir :Dir);
   # Returns the same directory; what is changed through it, or through what is derived from it, belongs to the turn with this name: at
   # most 256 bytes. It is revoked with this one. invalid.
+
+  change @30 (steps :List(Step), dryRun :Bool) -> (versions :List(Data));
+  # Makes steps, one after the other, all or none: at most 1,000, which concern at most 1,000 paths. Each sees what those before
+  # it leave. All contents are at most 4 MiB together: put more with stage, under another name, and then move it. versions has
+  # for each step the version that a put or an edit leaves, and nothing for the others. What patch says of kills, approvals, dryRun,
+  # links and internal holds here, too. A step needs the rights that it needs as a call by itself; put needs the right to read unless
+  # its condition is absent. The errors are those of the calls, and say which step. limit: more steps, or more than 64 MiB of
+  # contents that are written, moved, replaced and removed.
+}
+
+struct Step {
+  # A step of Dir.change. Paths are from the Dir.
+  path @0 :Text;
+  ifVersion @1 :IfVersion;           # on what is at path
+  union {
+    put @2 :Data;                    # the new content of the file
+    edit :group {
+      edits @3 :List(Edit);          # as File.edit
+    }
+    remove @4 :Void;                 # a file, a link or an empty directory
+    createDir @5 :Void;
+    move :group {
+      to @6 :Text;                   # the new path
+      over @7 :Data;                 # the version of the file there, which is replaced; empty: nothing may be there
+    }
+  }
 }
 
 struct PatchedFile {

@@ -17,12 +17,7 @@ import (
 func TestGitMountAsks(t *testing.T) {
 	repo := t.TempDir()
 	write(t, filepath.Join(repo, ".vscode", "tasks.json"), "old")
-	for _, args := range []string{"init -q -b main", "add -A", "-c user.name=Ada -c user.email=ada@example.org commit -q -m Begin"} {
-		out, err := exec.Command("git", append([]string{"-C", repo}, strings.Fields(args)...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("git %s: %v\n%s", args, err, out)
-		}
-	}
+	commitAll(t, repo)
 	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "g", URL: "git:" + repo + "?writable#main"}}})
 	d := named(t, s, server.Guest{Name: "guest"})
 	change := func() error {
@@ -47,5 +42,16 @@ func TestGitMountAsks(t *testing.T) {
 	text, _, err := d.OpenFile("g/.vscode/tasks.json").ReadText(t.Context())
 	if check.OK(t, err); text != "new" {
 		t.Errorf("%q", text)
+	}
+}
+
+// commitAll makes a repository of dir, with one commit of what is there.
+func commitAll(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range []string{"init -q -b main", "add -A", "-c user.name=Ada -c user.email=ada@example.org commit -q -m Begin"} {
+		out, err := exec.Command("git", append([]string{"-C", dir}, strings.Fields(args)...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
 	}
 }

@@ -5,6 +5,10 @@ package tests
 import (
 	"slices"
 	"strings"
+
+	"capd/vfs"
+	vfsedit "capd/vfs/edit"
+	"capd/vfs/step"
 )
 
 var (
@@ -70,6 +74,13 @@ func changeNames(a *asker) {
 		a.patch(root, "*** Begin Patch\n*** Add File: "+path+"\n+a\n*** End Patch\n", false, true)
 	}
 	a.patch(root, "no patch", false, false)
+	for _, dry := range []bool{true, false} {
+		a.change(root, dry, step.Step{Verb: step.Mkdir, Path: "stepped"}, step.Step{Path: "stepped/f", Data: []byte("one")},
+			step.Step{Verb: step.Edit, Path: "stepped/f", Edits: []vfsedit.Edit{{Old: []byte("one"), New: []byte("two")}}},
+			step.Step{Verb: step.Move, Path: "stepped/f", To: "stepped/g"}, step.Step{Path: "stepped/h", If: vfs.If{Absent: true}})
+		a.change(root, dry, step.Step{Verb: step.Remove, Path: "stepped/g"}, step.Step{Verb: step.Remove, Path: "stepped/h"}, step.Step{Verb: step.Remove, Path: "stepped"})
+		a.change(root, dry, step.Step{Path: "stepped", Data: []byte("one")}, step.Step{Verb: step.Remove, Path: "nothing is there"})
+	}
 	a.createDir(root, "names")
 	for _, name := range []string{
 		".capd", ".capd-staging", ".capd-overlay", ".wh.f", ".wh..wh..opq", "data", "index", "journal", "HEAD", "objects", "tmp", "blobs", ".gitignore", ".gitmodules", ".gitattributes",

@@ -10,6 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs/membrane"
+	"capd/vfs/step"
 )
 
 // Questions about what was shared, and about what a guest may do.
@@ -61,6 +62,22 @@ func (a *asker) patch(d dirCap, text string, reverse, dry bool) {
 	}, func(r schema.Dir_patch_Results, _ *vat.Caps) (string, error) {
 		files, err := wire.All(wire.Patched)(r.Files())
 		return fmt.Sprint(files), err
+	})
+}
+
+func (a *asker) change(d dirCap, dry bool, all ...step.Step) {
+	a.Helper()
+	how := fmt.Sprintf("%s.change %+v, dry %v", d.how, all, dry)
+	ask(a, d.Cap, how, schema.Dir_change, func(p schema.Dir_change_Params, _ *vat.Caps) error {
+		p.SetDryRun(dry)
+		return wire.SetAll(all, p.NewSteps, wire.SetStep)
+	}, func(r schema.Dir_change_Results, _ *vat.Caps) (text string, err error) {
+		versions, err := r.Versions()
+		for i := range versions.Len() {
+			v, late := wire.Version(versions.At(i))
+			text, err = text+fmt.Sprint(v, " "), errors.Join(err, late)
+		}
+		return text, err
 	})
 }
 

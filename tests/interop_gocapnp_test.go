@@ -257,6 +257,22 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d files, the first has %x, %v", files.Len(), v, err)
 		}
 	})
+	run("change", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_change, func(p schema.Dir_change_Params) error {
+			l, err := p.NewSteps(2)
+			if err != nil {
+				return err
+			}
+			l.At(0).SetCreateDir()
+			return errors.Join(l.At(0).SetPath("stepped"), l.At(1).SetPath("stepped/f"), l.At(1).SetPut([]byte("step")))
+		})
+		ok(g, err)
+		versions, err := r.Versions()
+		ok(g, err)
+		if v, err := versions.At(1); err != nil || versions.Len() != 2 || fmt.Sprintf("%x", v) != version([]byte("step")) {
+			g.Errorf("%d versions, the second is %x, %v", versions.Len(), v, err)
+		}
+	})
 	run("history", func(g *goGuest) {
 		for _, text := range []string{"before", "after"} {
 			_, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {

@@ -40,13 +40,14 @@ var layers = []layer{
 	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/copier capd/vfs/membrane", pure: true},
 	{of: "capd/vfs/patch", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/step", may: "capd/vfs capd/vfs/edit", pure: true},
 	{of: "capd/vfs/pattern", may: "capd/vfs capd/vfs/search golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/membrane capd/vfs/pattern", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},
-	{of: "capd/vfs/change", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/membrane capd/vfs/patch capd/vfs/unified", pure: true},
+	{of: "capd/vfs/change", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/edit capd/vfs/membrane capd/vfs/patch capd/vfs/step capd/vfs/unified", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs capd/vfs/diff github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
@@ -105,7 +106,7 @@ var layers = []layer{
 	{of: "capd/jsonfile", may: "capd/vfs github.com/go-json-experiment/json/jsontext", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane capd/vfs/unified " + remembered + " github.com/tidwall/btree"},
-	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/patch capd/vfs/diff capd/vat capd/capnp " + serialization},
+	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/patch capd/vfs/step capd/vfs/diff capd/vat capd/capnp " + serialization},
 	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/membrane capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/operator capd/vfs/membrane capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/petitioner", may: capLayer + " capd/operator"},
@@ -116,7 +117,7 @@ var layers = []layer{
 
 	// The client's side of the wire.
 	{of: "capd/client/console", may: "capd/operator capd/vfs/membrane capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
-	{of: "capd/client/...", may: "capd/client/... capd/jsonfile capd/operator capd/cap/wire capd/locator capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/patch capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/...", may: "capd/client/... capd/jsonfile capd/operator capd/cap/wire capd/locator capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/patch capd/vfs/step capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/metrics capd/materialize capd/version capd/virtualfs capd/backend/... capd/vfs capd/vfs/batch capd/vfs/membrane " +
@@ -146,7 +147,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 // capLayer translates between the wire and vfs. It knows neither who holds what nor
 // where anything is stored.
 const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/wire capd/meter " +
-	"capd/vfs capd/vfs/change capd/vfs/diff capd/vfs/edit capd/vfs/editing capd/vfs/grep capd/vfs/ignore capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vat capd/capnp capd/help " + serialization
+	"capd/vfs capd/vfs/change capd/vfs/diff capd/vfs/edit capd/vfs/editing capd/vfs/grep capd/vfs/ignore capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vfs/step capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, without packages
 // that only read and write text.

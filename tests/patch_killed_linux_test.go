@@ -10,6 +10,8 @@ import (
 
 	"capd/client"
 	"capd/state"
+	edits "capd/vfs/edit"
+	"capd/vfs/step"
 )
 
 // generation is a patch that makes files which have the text n, of n-1; of nothing for 0.
@@ -26,7 +28,16 @@ func generation(n, files int) []byte {
 	return []byte(b.String() + "*** End Patch\n")
 }
 
-// TestPatchKilled kills hosts while a guest patches many files. After the next start all files have what one patch has left, and
+// generationSteps returns steps that make the same of n-1 as generation does.
+func generationSteps(n, files int) (steps []step.Step) {
+	for i := range files {
+		path := fmt.Sprintf("project/%d/f", i)
+		steps = append(steps, step.Step{Verb: step.Edit, Path: path, Edits: []edits.Edit{{Old: fmt.Appendln(nil, n-1), New: fmt.Appendln(nil, n)}}})
+	}
+	return steps
+}
+
+// TestPatchKilled kills hosts while a guest changes many files, by patches and by steps in turn. After the next start all files have what one patch has left, and
 // none that was answered is lost.
 func TestPatchKilled(t *testing.T) {
 	t.Parallel()
@@ -46,7 +57,13 @@ func TestPatchKilled(t *testing.T) {
 				if n == next+1 {
 					close(begun)
 				}
-				if _, err := c.Dir(t.Context()).Patch(t.Context(), generation(n, files), client.PatchOptions{}); err != nil {
+				var err error
+				if n%2 == 0 {
+					_, err = c.Dir(t.Context()).Patch(t.Context(), generation(n, files), client.PatchOptions{})
+				} else {
+					err = c.Dir(t.Context()).Change(t.Context(), generationSteps(n, files), false)
+				}
+				if err != nil {
 					ended <- n
 					return
 				}

@@ -14,6 +14,7 @@ import (
 	"capd/record"
 	"capd/tests/scene"
 	"capd/vfs"
+	"capd/vfs/step"
 	"capd/vfs/vfstest"
 )
 
@@ -38,6 +39,9 @@ var guestChanges = map[string]change{
 	"Dir.patch": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
 		_, err := d.Patch(t.Context(), []byte("--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+new\n"), client.PatchOptions{})
 		ok(t, err)
+	}, "change"},
+	"Dir.change": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
+		ok(t, d.Change(t.Context(), []step.Step{{Verb: step.Mkdir, Path: "new"}}, false))
 	}, "change"},
 	"File.writeText":  operated("writeText", "f", "replace"),
 	"File.writeBytes": operated("writeBytes", "f", "replace"),

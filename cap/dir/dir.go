@@ -108,6 +108,7 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_archive, wire.Ordered(membrane.OpArchive, (*server).archive), vat.Heavy()),
 		// reads and writes every file that it names
 		vat.Handle(schema.Dir_patch, wire.Ordered(membrane.OpChange, (*server).patch), vat.Heavy()),
+		vat.Handle(schema.Dir_change, wire.OrderedBy(membrane.OpChange, needsOf, (*server).change), vat.Heavy()),
 	)
 }
 

@@ -11,7 +11,9 @@ import (
 )
 
 // SetEdits writes edits to parameters.
-func SetEdits(p schema.File_edit_Params, edits []edit.Edit) error {
+func SetEdits(p interface {
+	NewEdits(n int32) (schema.Edit_List, error)
+}, edits []edit.Edit) error {
 	list, err := p.NewEdits(int32(len(edits)))
 	if err != nil {
 		return err
@@ -40,7 +42,10 @@ func SetEdits(p schema.File_edit_Params, edits []edit.Edit) error {
 }
 
 // Edits reads what SetEdits wrote. Their texts are the message's own memory.
-func Edits(p schema.File_edit_Params) ([]edit.Edit, error) {
+func Edits(p interface {
+	Edits() (schema.Edit_List, error)
+	HasEdits() bool
+}) ([]edit.Edit, error) {
 	list, err := Sound[schema.Edit_List](p.HasEdits())(p.Edits())
 	if err != nil {
 		return nil, err

@@ -17,13 +17,18 @@ func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](kind membra
 
 // OrderedNeeding is Ordered for a method that needs what need says.
 func OrderedNeeding[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](kind membrane.OpKind, need membrane.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
+	return OrderedBy(kind, func(P) membrane.Need { return need }, handle)
+}
+
+// OrderedBy is Ordered for a method that needs what its parameters say.
+func OrderedBy[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](kind membrane.OpKind, need func(P) membrane.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
 	return func(s S, c vat.Call[P, R]) error {
 		err := handle(s, c)
 		if err == nil || err == vat.ErrWouldBlock {
 			return err
 		}
 		path := pathOf(c.Params())
-		err = membrane.Refusal(c.Context(), s.Node(), path, need, err)
+		err = membrane.Refusal(c.Context(), s.Node(), path, need(c.Params()), err)
 		if name, ok := any(c.Params()).(interface{ NameBytes() ([]byte, error) }); ok {
 			path, _ = Path(name.NameBytes())
 		}

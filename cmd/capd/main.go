@@ -92,6 +92,7 @@ type commands struct {
 	Patch     patchCommand     `cmd:"" group:"guest" help:"Apply a patch from standard input to the files that it names: all or none."`
 	History   historyCommand   `cmd:"" group:"guest" help:"Show what was changed, and what can be undone."`
 	Undo      undoCommand      `cmd:"" group:"guest" help:"Take back changes."`
+	Change    stepsCommand     `cmd:"" group:"guest" help:"Make steps from standard input, all or none: put, edit, remove, move, mkdir."`
 	JSON      jsonCommand      `cmd:"" name:"json" group:"guest" help:"Read and change single values of a JSON file."`
 	Help      helpCommand      `cmd:"" group:"guest" help:"Show the help of the capability."`
 	Request   requestCommand   `cmd:"" group:"guest" help:"Ask for a capability with an invitation, wait, and print its locator."`

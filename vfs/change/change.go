@@ -15,38 +15,16 @@ import (
 	"capd/vfs/batch"
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
+	"capd/vfs/step"
 )
 
-// Bounds of a change.
-const (
-	MaxSteps = 1000     // that it has, and paths that it changes
-	MaxBytes = 64 << 20 // of the contents that it writes, moves, overwrites and removes
-)
-
-// Verb is what a step does.
-type Verb uint8
-
-// The verbs.
-const (
-	Put    Verb = iota // makes Data the whole content of the file at Path
-	Remove             // the file, the link or the empty directory at Path
-	Move               // what is at Path to To
-	Mkdir              // makes an empty directory at Path
-)
-
-// Step is a part of a change. Paths are from the directory of the change.
-type Step struct {
-	Verb     Verb
-	Path, To string
-	Data     []byte
-	Exec     *bool  // Put: whether the file is executable, which needs the rights to set attributes; nil leaves that as it is
-	If       vfs.If // on what is at Path
-	IfTarget vfs.If // Move: on what is at To, which must be absent unless it is a file with that version
-}
+// MaxBytes is the most contents that a change writes, moves, overwrites and removes, in bytes.
+const MaxBytes = 64 << 20
 
 // Options say how a change is made.
 type Options struct {
 	DryRun bool // only say what would be wrong, and what would come of it
+	Read   bool // whoever asks has read what the conditions are on, so no rule asks about that again
 }
 
 // Made is what becomes of one path.
@@ -58,9 +36,9 @@ type Made struct {
 // Do makes steps in d, all or none, and returns what has become of each path, in the order in which steps name them, without
 // those that are as they were. An error names the step and its path. Do answers what the same calls on d would, limit beyond the
 // bounds, conflict if somebody else changes a path meanwhile, and unsupported where the host keeps no journal.
-func Do(ctx context.Context, d vfs.Dir, steps []Step, o Options) ([]Made, error) {
-	if len(steps) > MaxSteps {
-		return nil, vfs.Errorf(vfs.Limit, "a change has at most %d steps; make several", MaxSteps)
+func Do(ctx context.Context, d vfs.Dir, steps []step.Step, o Options) ([]Made, error) {
+	if len(steps) > step.Max {
+		return nil, vfs.Errorf(vfs.Limit, "a change has at most %d steps; make several", step.Max)
 	}
 	rights, ops := needed(steps)
 	wide, end, err := membrane.Widened(ctx, d, append(rights, ops...))
@@ -73,7 +51,20 @@ func Do(ctx context.Context, d vfs.Dir, steps []Step, o Options) ([]Made, error)
 		return nil, vfs.Errorf(vfs.Unsupported, "this host keeps no journal for changes of several paths; make them one by one")
 	}
 	p := newPlanner(ctx, wide)
+	if !o.Read {
+		p.own = d
+	}
+	p.held = membrane.CallBytesOf(ctx)
+	defer p.held.End()
 	defer p.at.Close()
+	for i := range steps { // as a capability that may not change anything answers
+		if _, err := vfs.SplitPath(steps[i].Path); err != nil {
+			break // the step says so
+		}
+		if err := p.changeable(steps[i].Path); err != nil {
+			return nil, vfs.At(steps[i].Path, err)
+		}
+	}
 	for i := range steps {
 		if err := p.step(&steps[i]); err != nil {
 			return nil, which(i, len(steps), steps[i].Path, err)
@@ -149,18 +140,18 @@ func listed(paths []string) string {
 }
 
 // needed returns the operations that steps are, and the reads that their conditions are.
-func needed(steps []Step) (reads, ops []membrane.Op) {
-	kinds := [...]membrane.OpKind{membrane.OpReplace, membrane.OpRemove, membrane.OpRename, membrane.OpMkdir}
+func needed(steps []step.Step) (reads, ops []membrane.Op) {
+	kinds := [...]membrane.OpKind{membrane.OpReplace, membrane.OpRemove, membrane.OpRename, membrane.OpMkdir, membrane.OpReplace}
 	for _, s := range steps {
 		op := membrane.Op{Kind: kinds[s.Verb], Path: s.Path}
-		if s.Verb == Move {
+		if s.Verb == step.Move {
 			op.To = s.To
 		}
 		ops = append(ops, op)
 		if s.Exec != nil {
 			ops = append(ops, membrane.Op{Kind: membrane.OpAttributes, Path: s.Path})
 		}
-		if !s.If.Is.IsZero() {
+		if !s.If.Is.IsZero() || s.Verb == step.Edit || s.Verb == step.Put && !s.If.Absent { // what stays as it is is not written, which tells
 			reads = append(reads, membrane.Op{Kind: membrane.OpRead, Path: s.Path})
 		}
 		if !s.IfTarget.Is.IsZero() {
@@ -168,6 +159,15 @@ func needed(steps []Step) (reads, ops []membrane.Op) {
 		}
 	}
 	return reads, ops
+}
+
+// Needs returns what steps need of the directory that they are made in.
+func Needs(steps []step.Step) (need membrane.Need) {
+	reads, ops := needed(steps)
+	for _, op := range append(reads, ops...) {
+		need |= membrane.To(op.Kind)
+	}
+	return need
 }
 
 // which returns err as that of one step.

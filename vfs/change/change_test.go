@@ -3,6 +3,7 @@ package change_test
 import (
 	"context"
 	"crypto/sha256"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,8 +11,10 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/change"
+	"capd/vfs/edit"
 	"capd/vfs/membrane"
 	"capd/vfs/namespace"
+	"capd/vfs/step"
 	"capd/vfs/vfstest/check"
 )
 
@@ -25,8 +28,13 @@ func world(t *testing.T, guards ...membrane.Guard) vfs.Dir {
 	return membrane.Guarded(names.Root(), nil, guards...)
 }
 
-func put(path, text string) change.Step {
-	return change.Step{Verb: change.Put, Path: path, Data: []byte(text)}
+func put(path, text string) step.Step {
+	return step.Step{Verb: step.Put, Path: path, Data: []byte(text)}
+}
+
+// edited is a step that edits path.
+func edited(path, from, to string) step.Step {
+	return step.Step{Verb: step.Edit, Path: path, Edits: []edit.Edit{{Old: []byte(from), New: []byte(to)}}}
 }
 
 func version(text string) vfs.If { return vfs.If{Is: sha256.Sum256([]byte(text))} }
@@ -56,39 +64,44 @@ func tree(t *testing.T, ctx context.Context, d vfs.Dir, at string) string {
 func TestDo(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		steps []change.Step
+		steps []step.Step
 		want  string // of a, d/x and m/y, each with its name
 		code  vfs.Code
 		says  string
 	}{
-		{name: "put, remove, move and make", steps: []change.Step{put("a", "A"), {Verb: change.Mkdir, Path: "e"}, put("e/f", "new"), {Verb: change.Move, Path: "d/x", To: "e/x"}, {Verb: change.Remove, Path: "d"}}, want: "a=A e/ e/f=new e/x=x m/ m/y=y "},
-		{name: "across mounts", steps: []change.Step{{Verb: change.Move, Path: "a", To: "m/a"}, put("m/y", "Y"), put("m/z", "")}, want: "d/ d/x=x m/ m/a=a m/y=Y m/z= "},
-		{name: "a directory across mounts", steps: []change.Step{put("d/z", "z"), {Verb: change.Move, Path: "d", To: "m/d"}}, want: "a=a m/ m/d/ m/d/x=x m/d/z=z m/y=y "},
-		{name: "exchange", steps: []change.Step{{Verb: change.Move, Path: "a", To: "t"}, {Verb: change.Move, Path: "d/x", To: "a"}, {Verb: change.Move, Path: "t", To: "d/x"}}, want: "a=x d/ d/x=a m/ m/y=y "},
-		{name: "over a file", steps: []change.Step{{Verb: change.Move, Path: "a", To: "d/x", IfTarget: version("x")}}, want: "d/ d/x=a m/ m/y=y "},
-		{name: "a file becomes a directory", steps: []change.Step{{Verb: change.Remove, Path: "a"}, {Verb: change.Mkdir, Path: "a"}, put("a/b", "b")}, want: "a/ a/b=b d/ d/x=x m/ m/y=y "},
-		{name: "conditions that hold", steps: []change.Step{{Path: "a", Data: []byte("A"), If: version("a")}, {Path: "n", If: vfs.If{Absent: true}}}, want: "a=A d/ d/x=x m/ m/y=y n= "},
+		{name: "put, remove, move and make", steps: []step.Step{put("a", "A"), {Verb: step.Mkdir, Path: "e"}, put("e/f", "new"), {Verb: step.Move, Path: "d/x", To: "e/x"}, {Verb: step.Remove, Path: "d"}}, want: "a=A e/ e/f=new e/x=x m/ m/y=y "},
+		{name: "across mounts", steps: []step.Step{{Verb: step.Move, Path: "a", To: "m/a"}, put("m/y", "Y"), put("m/z", "")}, want: "d/ d/x=x m/ m/a=a m/y=Y m/z= "},
+		{name: "a directory across mounts", steps: []step.Step{put("d/z", "z"), {Verb: step.Move, Path: "d", To: "m/d"}}, want: "a=a m/ m/d/ m/d/x=x m/d/z=z m/y=y "},
+		{name: "exchange", steps: []step.Step{{Verb: step.Move, Path: "a", To: "t"}, {Verb: step.Move, Path: "d/x", To: "a"}, {Verb: step.Move, Path: "t", To: "d/x"}}, want: "a=x d/ d/x=a m/ m/y=y "},
+		{name: "over a file", steps: []step.Step{{Verb: step.Move, Path: "a", To: "d/x", IfTarget: version("x")}}, want: "d/ d/x=a m/ m/y=y "},
+		{name: "a file becomes a directory", steps: []step.Step{{Verb: step.Remove, Path: "a"}, {Verb: step.Mkdir, Path: "a"}, put("a/b", "b")}, want: "a/ a/b=b d/ d/x=x m/ m/y=y "},
+		{name: "conditions that hold", steps: []step.Step{{Path: "a", Data: []byte("A"), If: version("a")}, {Path: "n", If: vfs.If{Absent: true}}}, want: "a=A d/ d/x=x m/ m/y=y n= "},
+		{name: "edit", steps: []step.Step{edited("a", "a", "AA"), edited("a", "AA", "AB"), put("m/n", "new"), edited("m/n", "new", "old"), {Verb: step.Move, Path: "d/x", To: "d/z"}, edited("d/z", "x", "z")}, want: "a=AB d/ d/z=z m/ m/n=old m/y=y "},
+		{name: "an edit that does not match", steps: []step.Step{put("m/y", "Y"), edited("a", "b", "c")}, code: vfs.Conflict, says: "conflict: a: step 2 of 2: "},
+		{name: "an edit of nothing", steps: []step.Step{put("m/y", "Y"), edited("q", "b", "c")}, code: vfs.NotFound},
+		{name: "an edit of a directory", steps: []step.Step{put("m/y", "Y"), edited("d", "b", "c")}, code: vfs.IsDir},
+		{name: "an edit by lines without a version", steps: []step.Step{{Verb: step.Edit, Path: "a", Edits: []edit.Edit{{ByLines: true, Lines: edit.Range{First: 1, Count: 1}, New: []byte("b")}}}}, code: vfs.Invalid},
 		{name: "nothing", want: "a=a d/ d/x=x m/ m/y=y "},
-		{name: "back again", steps: []change.Step{put("a", "A"), put("a", "a")}, want: "a=a d/ d/x=x m/ m/y=y "},
+		{name: "back again", steps: []step.Step{put("a", "A"), put("a", "a")}, want: "a=a d/ d/x=x m/ m/y=y "},
 
-		{name: "a condition that does not hold", steps: []change.Step{put("m/y", "Y"), {Path: "a", If: version("b")}}, code: vfs.Conflict, says: "conflict: a: step 2 of 2: the file was changed; read it again; nothing was changed"},
-		{name: "absent", steps: []change.Step{put("m/y", "Y"), {Path: "a", If: vfs.If{Absent: true}}}, code: vfs.Conflict},
-		{name: "no such directory", steps: []change.Step{put("m/y", "Y"), put("q/a", "")}, code: vfs.NotFound, says: "its directory is not there"},
-		{name: "in a file", steps: []change.Step{put("m/y", "Y"), put("a/b", "")}, code: vfs.NotDir},
-		{name: "in what was removed", steps: []change.Step{{Verb: change.Remove, Path: "d/x"}, {Verb: change.Remove, Path: "d"}, put("d/y", "")}, code: vfs.NotFound},
-		{name: "a directory", steps: []change.Step{put("m/y", "Y"), put("d", "")}, code: vfs.IsDir},
-		{name: "not empty", steps: []change.Step{put("m/y", "Y"), {Verb: change.Remove, Path: "d"}}, code: vfs.NotEmpty},
-		{name: "nothing to remove", steps: []change.Step{put("m/y", "Y"), {Verb: change.Remove, Path: "q"}}, code: vfs.NotFound},
-		{name: "something at the target", steps: []change.Step{put("m/y", "Y"), {Verb: change.Move, Path: "a", To: "d/x"}}, code: vfs.Exists},
-		{name: "another version at the target", steps: []change.Step{{Verb: change.Move, Path: "a", To: "d/x", IfTarget: version("y")}}, code: vfs.Conflict},
-		{name: "into itself", steps: []change.Step{{Verb: change.Move, Path: "d", To: "d/e"}}, code: vfs.Invalid},
-		{name: "a mount", steps: []change.Step{put("a", "A"), {Verb: change.Remove, Path: "m/y"}, {Verb: change.Remove, Path: "m"}}, code: vfs.Busy},
-		{name: "above", steps: []change.Step{put("../a", "")}, code: vfs.Invalid},
-		{name: "too many", steps: make([]change.Step, change.MaxSteps+1), code: vfs.Limit},
+		{name: "a condition that does not hold", steps: []step.Step{put("m/y", "Y"), {Path: "a", If: version("b")}}, code: vfs.Conflict, says: "conflict: a: step 2 of 2: the file was changed; read it again; nothing was changed"},
+		{name: "absent", steps: []step.Step{put("m/y", "Y"), {Path: "a", If: vfs.If{Absent: true}}}, code: vfs.Conflict},
+		{name: "no such directory", steps: []step.Step{put("m/y", "Y"), put("q/a", "")}, code: vfs.NotFound, says: "its directory is not there"},
+		{name: "in a file", steps: []step.Step{put("m/y", "Y"), put("a/b", "")}, code: vfs.NotDir},
+		{name: "in what was removed", steps: []step.Step{{Verb: step.Remove, Path: "d/x"}, {Verb: step.Remove, Path: "d"}, put("d/y", "")}, code: vfs.NotFound},
+		{name: "a directory", steps: []step.Step{put("m/y", "Y"), put("d", "")}, code: vfs.IsDir},
+		{name: "not empty", steps: []step.Step{put("m/y", "Y"), {Verb: step.Remove, Path: "d"}}, code: vfs.NotEmpty},
+		{name: "nothing to remove", steps: []step.Step{put("m/y", "Y"), {Verb: step.Remove, Path: "q"}}, code: vfs.NotFound},
+		{name: "something at the target", steps: []step.Step{put("m/y", "Y"), {Verb: step.Move, Path: "a", To: "d/x"}}, code: vfs.Exists},
+		{name: "another version at the target", steps: []step.Step{{Verb: step.Move, Path: "a", To: "d/x", IfTarget: version("y")}}, code: vfs.Conflict},
+		{name: "into itself", steps: []step.Step{{Verb: step.Move, Path: "d", To: "d/e"}}, code: vfs.Invalid},
+		{name: "a mount", steps: []step.Step{put("a", "A"), {Verb: step.Remove, Path: "m/y"}, {Verb: step.Remove, Path: "m"}}, code: vfs.Busy},
+		{name: "above", steps: []step.Step{put("../a", "")}, code: vfs.Invalid},
+		{name: "too many", steps: make([]step.Step, step.Max+1), code: vfs.Limit},
 	} {
 		ctx := t.Context()
 		d := world(t)
-		_, err := change.Do(ctx, d, []change.Step{put("a", "a"), {Verb: change.Mkdir, Path: "d"}, put("d/x", "x"), put("m/y", "y")}, change.Options{})
+		_, err := change.Do(ctx, d, []step.Step{put("a", "a"), {Verb: step.Mkdir, Path: "d"}, put("d/x", "x"), put("m/y", "y")}, change.Options{})
 		check.OK(t, err)
 		if c.code != "" {
 			c.want = "a=a d/ d/x=x m/ m/y=y "
@@ -117,34 +130,39 @@ func TestDo(t *testing.T) {
 func TestRights(t *testing.T) {
 	ctx := t.Context()
 	d := world(t)
-	_, err := change.Do(ctx, d, []change.Step{put("a", "a")}, change.Options{})
+	_, err := change.Do(ctx, d, []step.Step{put("a", "a")}, change.Options{})
 	check.OK(t, err)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name string
 		keep membrane.Rights
-		step change.Step
+		step step.Step
 		code vfs.Code
 	}{
-		{"put with write alone", membrane.Write, put("a", "b"), ""},
+		{"put with write alone", membrane.Write, put("a", "b"), vfs.Denied},
+		{"put what is absent with write alone", membrane.Write, step.Step{Path: "fresh", If: vfs.If{Absent: true}}, ""},
+		{"put with write and read", membrane.Write | membrane.Read, put("a", "b"), ""},
+		{"edit without read", membrane.AllRights &^ membrane.Read, edited("a", "b", "c"), vfs.Denied},
+		{"edit without write", membrane.AllRights &^ membrane.Write, edited("a", "b", "c"), vfs.ReadOnly},
+		{"edit with write and read", membrane.Write | membrane.Read, edited("a", "b", "c"), ""},
 		{"put without", membrane.AllRights &^ membrane.Write, put("a", "c"), vfs.ReadOnly},
-		{"a condition without read", membrane.Write, change.Step{Path: "a", If: version("b")}, vfs.Denied},
-		{"put an executable with write alone", membrane.Write, change.Step{Path: "a", Data: []byte("b"), Exec: new(true)}, vfs.Denied},
-		{"put an executable", membrane.Write | membrane.Metadata, change.Step{Path: "a", Data: []byte("b"), Exec: new(true)}, ""},
-		{"remove without", membrane.AllRights &^ membrane.Delete, change.Step{Verb: change.Remove, Path: "a"}, vfs.ReadOnly},
-		{"move without", membrane.AllRights &^ membrane.Move, change.Step{Verb: change.Move, Path: "a", To: "c"}, vfs.ReadOnly},
-		{"move without read", membrane.AllRights &^ membrane.Read, change.Step{Verb: change.Move, Path: "a", To: "c"}, vfs.Denied},
-		{"move without delete and list", membrane.Read | membrane.Write | membrane.Move, change.Step{Verb: change.Move, Path: "a", To: "c"}, ""},
+		{"a condition without read", membrane.Write, step.Step{Path: "a", If: version("b")}, vfs.Denied},
+		{"put an executable without metadata", membrane.Write | membrane.Read, step.Step{Path: "a", Data: []byte("b"), Exec: new(true)}, vfs.Denied},
+		{"put an executable", membrane.Write | membrane.Read | membrane.Metadata, step.Step{Path: "a", Data: []byte("b"), Exec: new(true)}, ""},
+		{"remove without", membrane.AllRights &^ membrane.Delete, step.Step{Verb: step.Remove, Path: "a"}, vfs.ReadOnly},
+		{"move without", membrane.AllRights &^ membrane.Move, step.Step{Verb: step.Move, Path: "a", To: "c"}, vfs.ReadOnly},
+		{"move without read", membrane.AllRights &^ membrane.Read, step.Step{Verb: step.Move, Path: "a", To: "c"}, vfs.Denied},
+		{"move without delete and list", membrane.Read | membrane.Write | membrane.Move, step.Step{Verb: step.Move, Path: "a", To: "c"}, ""},
 	} {
 		n, err := membrane.Narrow(d, c.keep)
 		check.OK(t, err)
-		_, err = change.Do(ctx, n.(vfs.Dir), []change.Step{c.step, put("other", "")}, change.Options{})
+		_, err = change.Do(ctx, n.(vfs.Dir), []step.Step{c.step, {Path: "other" + strconv.Itoa(i), If: vfs.If{Absent: true}}}, change.Options{})
 		check.Is(t, c.name, err, c.code)
 		n.Close()
 	}
 	locked, control, err := membrane.RevocableDir(d)
 	check.OK(t, err)
 	check.OK(t, control.Revoke())
-	_, err = change.Do(ctx, locked, []change.Step{put("a", "c")}, change.Options{})
+	_, err = change.Do(ctx, locked, []step.Step{put("a", "c")}, change.Options{})
 	check.Is(t, "after a revoke", err, vfs.Revoked)
 }
 
@@ -185,11 +203,11 @@ func TestTakesBack(t *testing.T) {
 			}}
 			whole := world(t, guard, membrane.Guard{Meter: m})
 			d, c := check.Controlled(t, whole)
-			_, err := change.Do(ctx, d, []change.Step{put("a", "long enough"), put("b", "b"), put("z", "long enough")}, change.Options{})
+			_, err := change.Do(ctx, d, []step.Step{put("a", "long enough"), put("b", "b"), put("z", "long enough")}, change.Options{})
 			check.OK(t, err)
 			before, bytes, nodes := tree(t, ctx, d, ""), m.Used(meter.StoredBytes), m.Used(meter.StoredNodes)
 			at, stopped = "b", func() { end = stop(t, d, c, m) }
-			_, err = change.Do(ctx, d, []change.Step{put("a", "A"), {Verb: change.Mkdir, Path: "e"}, put("e/f", "new"), {Verb: change.Remove, Path: "z"}, {Verb: change.Remove, Path: "b"}}, change.Options{})
+			_, err = change.Do(ctx, d, []step.Step{put("a", "A"), {Verb: step.Mkdir, Path: "e"}, put("e/f", "new"), {Verb: step.Remove, Path: "z"}, {Verb: step.Remove, Path: "b"}}, change.Options{})
 			if name == "a revoke" {
 				check.Is(t, "the change", err, vfs.Revoked)
 			} else if check.Is(t, "the change", err, vfs.Denied); !strings.Contains(err.Error(), "the test refuses it") {

@@ -11,6 +11,7 @@ import (
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
 	"capd/vfs/patch"
+	"capd/vfs/step"
 	"capd/vfs/unified"
 )
 
@@ -42,6 +43,7 @@ func Patch(ctx context.Context, d vfs.Dir, text []byte, reverse bool, o Options)
 		return nil, err
 	}
 	r.at.Close() // what follows may wait for a human
+	o.Read = true
 	if _, err := Do(ctx, d, steps, o); err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func execOf(ctx context.Context, f vfs.File) (bool, error) {
 }
 
 // steps returns what makes changes: first the directories that are missing.
-func (r *reading) steps(changes []patch.Change) (steps []Step, err error) {
+func (r *reading) steps(changes []patch.Change) (steps []step.Step, err error) {
 	made := map[string]bool{"": true}
 	for _, c := range changes {
 		if c.Is != nil && c.Was == nil {
@@ -115,12 +117,12 @@ func (r *reading) steps(changes []patch.Change) (steps []Step, err error) {
 		}
 	}
 	for _, c := range changes {
-		s := Step{Path: c.Path, If: vfs.If{Absent: true}}
+		s := step.Step{Path: c.Path, If: vfs.If{Absent: true}}
 		if c.Was != nil {
 			s.If = vfs.If{Is: sha256.Sum256(c.Was.Data)}
 		}
 		if c.Is == nil {
-			s.Verb = Remove
+			s.Verb = step.Remove
 		} else {
 			s.Data = c.Is.Data
 			if c.Was == nil && c.Is.Exec || c.Was != nil && c.Was.Exec != c.Is.Exec {
@@ -133,7 +135,7 @@ func (r *reading) steps(changes []patch.Change) (steps []Step, err error) {
 }
 
 // missing returns what makes the directory at path and those above it, as far as they are missing.
-func (r *reading) missing(path string, made map[string]bool) (steps []Step, err error) {
+func (r *reading) missing(path string, made map[string]bool) (steps []step.Step, err error) {
 	if made[path] {
 		return nil, nil
 	}
@@ -150,7 +152,7 @@ func (r *reading) missing(path string, made map[string]bool) (steps []Step, err 
 	if steps, err = r.missing(dir, made); err != nil {
 		return nil, err
 	}
-	return append(steps, Step{Verb: Mkdir, Path: path}), nil
+	return append(steps, step.Step{Verb: step.Mkdir, Path: path}), nil
 }
 
 // results returns what changes have made.

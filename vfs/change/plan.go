@@ -11,12 +11,15 @@ import (
 	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
+	"capd/vfs/step"
 )
 
 // planner finds out what steps make of each path.
 type planner struct {
 	ctx   context.Context
 	root  vfs.Dir
+	own   vfs.Dir // as whoever asks sees it; nil if that has read what the conditions are on
+	held  *membrane.CallBytes
 	at    *diff.Cursor
 	nodes map[string]*node
 	order []string // of the paths, as steps name them first
@@ -40,8 +43,8 @@ func (p *planner) node(path string) (*node, error) {
 	if n := p.nodes[path]; n != nil {
 		return n, nil
 	}
-	if len(p.nodes) > 4*MaxSteps {
-		return nil, vfs.Errorf(vfs.Limit, "a change concerns at most %d paths; make several", MaxSteps)
+	if len(p.nodes) > 4*step.Max {
+		return nil, vfs.Errorf(vfs.Limit, "a change concerns at most %d paths; make several", step.Max)
 	}
 	n := &node{}
 	at, err := p.at.Open(p.ctx, path)
@@ -88,7 +91,7 @@ func (p *planner) read(ctx context.Context, path string) (io.ReadCloser, error) 
 }
 
 // step adds one step.
-func (p *planner) step(s *Step) error {
+func (p *planner) step(s *step.Step) error {
 	if _, err := vfs.SplitPath(s.Path); err != nil {
 		return err
 	}
@@ -96,16 +99,18 @@ func (p *planner) step(s *Step) error {
 	if err != nil {
 		return err
 	}
-	if err := meets(n.is, s.If); err != nil {
+	if err := p.compares(n, s); err != nil {
 		return err
 	}
 	switch s.Verb {
-	case Put:
+	case step.Put:
 		return p.put(n, s)
-	case Remove:
+	case step.Remove:
 		return p.remove(n, s.Path)
-	case Move:
+	case step.Move:
 		return p.move(n, s)
+	case step.Edit:
+		return p.edit(n, s)
 	}
 	if !n.is.Absent() {
 		return vfs.Exists
@@ -150,7 +155,7 @@ func (p *planner) placeable(path string, n *node) error {
 	return nil
 }
 
-func (p *planner) put(n *node, s *Step) error {
+func (p *planner) put(n *node, s *step.Step) error {
 	switch n.is.Kind {
 	case vfs.DirKind:
 		return vfs.IsDir
@@ -163,7 +168,7 @@ func (p *planner) put(n *node, s *Step) error {
 	}
 	data := s.Data
 	n.is = diff.State{Kind: vfs.FileKind, Version: sha256.Sum256(data), Exec: exec}
-	n.size = int64(len(data))
+	s.Left, n.size = n.is.Version, int64(len(data))
 	n.open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	return p.placeable(s.Path, n)
 }
@@ -206,8 +211,8 @@ func (p *planner) below(path string) (all []string, err error) {
 				return nil, err
 			}
 			names[e.Name] = true
-			if len(names) > MaxSteps {
-				return nil, vfs.Errorf(vfs.Limit, "a change concerns at most %d paths; move it by itself", MaxSteps)
+			if len(names) > step.Max {
+				return nil, vfs.Errorf(vfs.Limit, "a change concerns at most %d paths; move it by itself", step.Max)
 			}
 		}
 	}
@@ -240,7 +245,7 @@ func firstOf(err, otherwise error) error {
 	return otherwise
 }
 
-func (p *planner) move(n *node, s *Step) error {
+func (p *planner) move(n *node, s *step.Step) error {
 	if _, err := vfs.SplitPath(s.To); err != nil {
 		return vfs.At(s.To, err)
 	}
@@ -313,8 +318,8 @@ func (p *planner) result() (made []Made, changes []diff.Change, parts []vfs.Part
 		if err := p.changeable(path); err != nil {
 			return nil, nil, nil, vfs.At(path, err)
 		}
-		if len(changes) == MaxSteps {
-			return nil, nil, nil, vfs.Errorf(vfs.Limit, "a change changes at most %d paths; make several", MaxSteps)
+		if len(changes) == step.Max {
+			return nil, nil, nil, vfs.Errorf(vfs.Limit, "a change changes at most %d paths; make several", step.Max)
 		}
 		if p.bytes += n.wasSize; n.is.Kind == vfs.FileKind {
 			p.bytes += n.size

@@ -192,6 +192,28 @@ SCENARIO(file) {
   say("text", readText(guest, guest.file));
 }
 
+// Steps of every kind, and a change of which one step is refused.
+SCENARIO(change) {
+  auto change = [&](kj::StringPtr removed) {
+    return call(guest.dir.changeRequest(), [&](auto& p) {
+      auto steps = p.initSteps(4);
+      steps[0].setPath("made");
+      steps[0].setCreateDir();
+      steps[1].setPath("a.md");
+      auto edit = steps[1].initEdit().initEdits(1)[0];
+      edit.setOld(kj::StringPtr("hello").asBytes());
+      edit.setNew(kj::StringPtr("bye").asBytes());
+      steps[2].setPath("a.md");
+      steps[2].initMove().setTo("made/a.md");
+      steps[3].setPath(removed);
+      steps[3].setRemove();
+    });
+  };
+  refused(guest, "notFound", change("none"));
+  auto got = guest(change("latin1"));
+  for (auto v : got.getVersions()) say("left", v.size());
+}
+
 // A patch of two files, and one that does not fit.
 SCENARIO(patch) {
   auto patch = [&](kj::StringPtr text, bool dry) {
