@@ -193,7 +193,10 @@ func (c *capdClient) edit(ctx context.Context, size int) (func(worker int) func(
 	const line = "the line that is edited: %010d\n"
 	pieces := load.Pieces(c.table, size)
 	content := append([]byte(nil), pieces[0].Bytes...)
-	copy(content[size/2:], fmt.Sprintf("\n"+line, 0))
+	for i := 63; i < size; i += 64 { // the table has no lines
+		content[i] = '\n'
+	}
+	copy(content[size/2:], fmt.Sprintf(line, 0))
 	name := func(worker, i int) string { return path.Join(load.PutDir, fmt.Sprint("capd-edited", worker, "-", i)) }
 	return func(worker int) func() error {
 		n := 0
