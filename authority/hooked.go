@@ -13,7 +13,7 @@ import (
 // ahead, since its changes are made while it holds gates. They are not asked about a change that is only tried.
 func (c *change) before(ctx context.Context) error {
 	h := c.host
-	if h.hooks == nil || !h.hooks.Any() || c.op.Batch == membrane.InBatch || c.op.Kind == membrane.OpChange || c.trial {
+	if h.hooks == nil || !h.hooks.Any() || c.op.Batch == membrane.InBatch || c.op.Kind.Whole() || c.trial {
 		return nil
 	}
 	about := c.hooked(ctx)

@@ -92,7 +92,7 @@ func (k *keeping) ready(ctx context.Context, op membrane.Op, s vfs.Staged) {
 	case membrane.OpCreate:
 		r.Now = history.State{Kind: vfs.FileKind, Version: hex.EncodeToString(emptySum[:])}
 		return
-	case membrane.OpMkdir:
+	case membrane.OpMkdir, membrane.OpCopy:
 		r.Now = history.State{Kind: vfs.DirKind}
 		return
 	case membrane.OpSymlink:
@@ -245,7 +245,7 @@ func both(a, b func(*database.Tx) error) func(*database.Tx) error {
 // left notes what a change of attributes, a link, or a directory that was made is now. Only then is it known.
 func (k *keeping) left(op membrane.Op) {
 	switch op.Kind {
-	case membrane.OpAttributes, membrane.OpMkdir, membrane.OpSymlink, membrane.OpWrite, membrane.OpAppend, membrane.OpTruncate:
+	case membrane.OpAttributes, membrane.OpMkdir, membrane.OpCopy, membrane.OpSymlink, membrane.OpWrite, membrane.OpAppend, membrane.OpTruncate:
 		k.row.Now = k.host.look(context.Background(), op.Path)
 	}
 }

@@ -67,7 +67,7 @@ func (h *Host) keep(ctx context.Context, op membrane.Op, do func(context.Context
 		c.kept = h.keeping(ctx, op)
 	}
 	call.OnChange(c)
-	if op.Kind == membrane.OpChange {
+	if op.Kind.Whole() {
 		call.Change = op.Kind.String()
 	}
 	call.Keep = c.keep()

@@ -84,6 +84,11 @@ func outcome(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
 		defer n.Close()
 	}
 	switch e.Op {
+	case membrane.OpCopy.String():
+		if missing {
+			return record.NotDone
+		}
+		return copied(ctx, root, e)
 	case membrane.OpCreate.String(), membrane.OpMkdir.String(), membrane.OpSymlink.String():
 		return doneIf(!missing)
 	case membrane.OpRemove.String():
@@ -118,6 +123,21 @@ func together(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result 
 		return record.Unknown
 	}
 	return doneIf(done)
+}
+
+// copied is outcome for a copy of a directory, which is there. Where it could not be placed at once, a kill leaves a part of it.
+func copied(ctx context.Context, root vfs.Dir, e *record.Entry) record.Result {
+	for _, c := range e.Changes {
+		n, err := vfs.WalkLink(ctx, root, vfs.Join(string(e.Path), string(c.Path)))
+		if err != nil {
+			return record.Unknown
+		}
+		n.Close()
+	}
+	if len(e.Changes) < e.Paths {
+		return record.Unknown // the record has the first ones alone
+	}
+	return record.Done
 }
 
 // stateAt returns what is at path as the record has it.

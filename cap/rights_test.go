@@ -117,6 +117,11 @@ var dirNeeds = []needing{
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
 			return d.Move(ctx, "f", d, "sub/f", vfs.If{}, vfs.If{})
 		}},
+	{"copy", client.Read | client.Write, "of a directory: list; read is needed at the source alone, and write at the target; a condition on the target's version: read there; `replace`: delete at the target",
+		func(ctx context.Context, d *client.Dir, _ *client.File) error {
+			_, err := d.Copy(ctx, "f", d, "sub/f", vfs.If{}, vfs.If{})
+			return err
+		}},
 	{"archive", client.Archive | client.List | client.Read | client.Metadata, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.Archive(ctx, "sub", "tar", new(strings.Builder))
 		return err

@@ -7820,6 +7820,185 @@ func (s Dir_change_Results) NewVersions(n int32) (capnp.DataList, error) {
 	return l, err
 }
 
+type Dir_copy_Params capnp.Struct
+
+// Dir_copy_Params_TypeID is the unique identifier for the type Dir_copy_Params.
+const Dir_copy_Params_TypeID = 0xa0aecc99de708574
+
+func (s Dir_copy_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_copy_Params) DecodeFromPtr(p capnp.Ptr) Dir_copy_Params {
+	return Dir_copy_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_copy_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_copy_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_copy_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_copy_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_copy_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_copy_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_copy_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_copy_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_copy_Params) Dst() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(1)
+	return p.Interface()
+}
+
+func (s Dir_copy_Params) HasDst() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_copy_Params) SetDst(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+func (s Dir_copy_Params) NewPath() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Dir_copy_Params) HasNewPath() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Dir_copy_Params) NewPathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Dir_copy_Params) SetNewPath(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s Dir_copy_Params) IfVersion() (IfVersion, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return IfVersion(p.Struct()), err
+}
+
+func (s Dir_copy_Params) HasIfVersion() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s Dir_copy_Params) SetIfVersion(v IfVersion) error {
+	return capnp.Struct(s).SetPtr(3, capnp.Struct(v).ToPtr())
+}
+
+// NewIfVersion sets the ifVersion field to a newly
+// allocated IfVersion struct, preferring placement in s's segment.
+func (s Dir_copy_Params) NewIfVersion() (IfVersion, error) {
+	ss, err := NewIfVersion(capnp.Struct(s).Segment())
+	if err != nil {
+		return IfVersion{}, err
+	}
+	err = capnp.Struct(s).SetPtr(3, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Dir_copy_Params) IfTarget() (IfVersion, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return IfVersion(p.Struct()), err
+}
+
+func (s Dir_copy_Params) HasIfTarget() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s Dir_copy_Params) SetIfTarget(v IfVersion) error {
+	return capnp.Struct(s).SetPtr(4, capnp.Struct(v).ToPtr())
+}
+
+// NewIfTarget sets the ifTarget field to a newly
+// allocated IfVersion struct, preferring placement in s's segment.
+func (s Dir_copy_Params) NewIfTarget() (IfVersion, error) {
+	ss, err := NewIfVersion(capnp.Struct(s).Segment())
+	if err != nil {
+		return IfVersion{}, err
+	}
+	err = capnp.Struct(s).SetPtr(4, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Dir_copy_Params) Replace() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_copy_Params) SetReplace(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+type Dir_copy_Results capnp.Struct
+
+// Dir_copy_Results_TypeID is the unique identifier for the type Dir_copy_Results.
+const Dir_copy_Results_TypeID = 0x906a529d9db3a859
+
+func (s Dir_copy_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_copy_Results) DecodeFromPtr(p capnp.Ptr) Dir_copy_Results {
+	return Dir_copy_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_copy_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_copy_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_copy_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_copy_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_copy_Results) Entries() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Dir_copy_Results) SetEntries(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Dir_copy_Results) SizeBytes() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Dir_copy_Results) SetSizeBytes(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
 type Step capnp.Struct
 
 type Step_edit Step
@@ -11107,8 +11286,20 @@ var Dir_turn = vat.Method[Dir_turn_Params, Dir_turn_Results]{Interface: Dir_Type
 // Dir_change describes Dir.change to package vat.
 var Dir_change = vat.Method[Dir_change_Params, Dir_change_Results]{Interface: Dir_TypeID, ID: 30, Name: "Dir.change", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Dir_copy describes Dir.copy to package vat.
+var Dir_copy = vat.Method[Dir_copy_Params, Dir_copy_Results]{Interface: Dir_TypeID, ID: 31, Name: "Dir.copy", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 0}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
+
+// Dir_copy_Params_dst is the place of the field dst of Dir_copy_Params in a pipelined path.
+const Dir_copy_Params_dst vat.Field = 1
+
+// Dir_copy_Params_ifVersion is the place of the field ifVersion of Dir_copy_Params in a pipelined path.
+const Dir_copy_Params_ifVersion vat.Field = 3
+
+// Dir_copy_Params_ifTarget is the place of the field ifTarget of Dir_copy_Params in a pipelined path.
+const Dir_copy_Params_ifTarget vat.Field = 4
 
 // Dir_createDir_Results_dir is the place of the field dir of Dir_createDir_Results in a pipelined path.
 const Dir_createDir_Results_dir vat.Field = 0

@@ -295,6 +295,39 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	return d.Move(ctx, name, t, newName, from, to)
 }
 
+// Copied is what a copy has copied: files, directories and links, and the bytes of the files.
+type Copied struct{ Entries, Bytes int64 }
+
+// Copy copies the file or directory at path, with everything in it, to newPath in dst: all of it or nothing. If to says Over, a file
+// that is there is replaced by a file. See help("Dir.copy").
+func (d *Dir) Copy(ctx context.Context, path string, dst *Dir, newPath string, from, to vfs.If) (done Copied, err error) {
+	if err := cmp.Or(d.at(path), dst.at(newPath)); err != nil {
+		return done, err
+	}
+	err = dst.lent(wire.Do(ctx, d.cap, schema.Dir_copy, func(p schema.Dir_copy_Params, caps *vat.Caps) error {
+		p.SetReplace(to.Over)
+		return cmp.Or(dst.lend(caps, p.SetDst), p.SetPath(path), p.SetNewPath(newPath),
+			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
+	}, func(r schema.Dir_copy_Results, _ *vat.Caps) error {
+		done = Copied{int64(r.Entries()), int64(r.SizeBytes())}
+		return nil
+	}))
+	return done, err
+}
+
+// CopyTo is Copy of an entry, for [vfs.Dir]s. It answers crossDevice for a dst that is not of this host.
+func (d *Dir) CopyTo(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) (entries, bytes int64, err error) {
+	if err := cmp.Or(d.open(), vfs.CheckName(name), vfs.CheckName(newName)); err != nil {
+		return 0, 0, err
+	}
+	t, ok := dst.(*Dir)
+	if !ok {
+		return 0, 0, vfs.Errorf(vfs.CrossDevice, "the target is not of this host; read it here and put it there")
+	}
+	done, err := d.Copy(ctx, name, t, newName, from, to)
+	return done.Entries, done.Bytes, err
+}
+
 // Move moves the node at path to newPath in dst. If to says Over, what is there is replaced.
 func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, from, to vfs.If) error {
 	if err := cmp.Or(d.at(path), dst.at(newPath)); err != nil {

@@ -115,6 +115,9 @@ var content = map[string]bool{"replace": true, "write": true, "append": true, "t
 // together is the operation that changes many paths, which cannot be undone.
 const together = "change"
 
+// copied is the operation that makes a directory with everything in it, which cannot be undone either.
+const copied = "copy"
+
 // attributes is the operation that changes only attributes.
 const attributes = "attributes"
 

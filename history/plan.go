@@ -64,6 +64,8 @@ func (j *Journal) Plan(ctx context.Context, d vfs.Dir, base string, rows []*Row,
 				s.Err = vfs.Errorf(vfs.Denied, "this change reached outside of this directory; undo it where all of it is")
 			case r.Op == together:
 				s.Err = vfs.Errorf(vfs.Unsupported, "a patch cannot be undone; apply it in reverse")
+			case r.Op == copied:
+				s.Err = vfs.Errorf(vfs.Unsupported, "a copied directory cannot be taken back; remove it")
 			case s.Op == Restore && s.want.Kind == vfs.FileKind:
 				s.Err = p.readable(s.Path)
 				if s.Err == nil && r.Lost() {

@@ -58,7 +58,7 @@ func (r *Row) Place() string {
 
 // Lost reports whether the row cannot be undone because what it displaced is not kept.
 func (r *Row) Lost() bool {
-	return r.Op == together || r.Was.Kind == vfs.FileKind && r.Kept == "" && r.Op != attributes
+	return r.Op == together || r.Op == copied || r.Was.Kind == vfs.FileKind && r.Kept == "" && r.Op != attributes
 }
 
 // Top is the root grant in whose bound it counts.

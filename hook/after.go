@@ -21,6 +21,9 @@ const (
 // ofMany is the operation of a guest's change of many paths.
 const ofMany = "change"
 
+// ofTree is that of a copy of a directory, whose parts are listed too.
+const ofTree = "copy"
+
 // entries is how many entries of the record are read at once.
 const entries = 256
 
@@ -165,11 +168,11 @@ func (t *telling) call(ctx context.Context, of, e *record.Entry) error {
 	})
 }
 
-// concerns reports whether the change that an intent is about concerns the hook. A guest's change of many paths does if one of its
-// paths does.
+// concerns reports whether the change that an intent is about concerns the hook. A guest's change of many paths, and a copy of a
+// directory, does if one of its paths does.
 func (t *telling) concerns(e *record.Entry) bool {
 	all := changeOf(e)
-	if e.Op != ofMany {
+	if e.Op != ofMany && e.Op != ofTree {
 		return t.hook.concerns(all)
 	}
 	for _, c := range e.Changes {

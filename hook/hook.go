@@ -112,7 +112,7 @@ type Change struct {
 
 // operations are the words for what changes need.
 var operations = map[string]string{
-	"create": "write", "mkdir": "write", "replace": "write", "write": "write", "truncate": "write", "append": "write", "symlink": "write", "attributes": "write",
+	"create": "write", "mkdir": "write", "replace": "write", "write": "write", "truncate": "write", "append": "write", "symlink": "write", "attributes": "write", "copy": "write",
 	"remove": "delete", "rename": "move",
 }
 

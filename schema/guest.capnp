@@ -500,6 +500,15 @@ interface Dir {
   # links and internal holds here, too. A step needs the rights that it needs as a call by itself; put needs the right to read unless
   # its condition is absent. The errors are those of the calls, and say which step. limit: more steps, or more than 64 MiB of
   # contents that are written, moved, replaced and removed.
+
+  copy @31 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion, replace :Bool) -> (entries :UInt64, sizeBytes :UInt64);
+  # Copies the file or directory at path, with everything in it, to newPath in dst, durably: all of it or nothing. dst is a Dir of this
+  # host; null means this Dir. What policy withholds is left out. Executable bits are kept, times are not. If something is at newPath it
+  # answers exists, unless both are files and ifTarget names its version, or replace is set; then that file is replaced at once.
+  # entries are the files, directories and links that were copied, sizeBytes the bytes of files; both are 0 if the same content was there.
+  # It needs the right to read, for a directory also to list, and to write at the target, with replace also to delete. limit: more than
+  # 65536 entries. outside: a link in the directory leads out of it. unsupported: a link by itself; this host does not serve dst, or dst came over
+  # another connection. conflict: it changed meanwhile. invalid: into itself. isDir, notRegular: replace of what is no file.
 }
 
 struct Step {

@@ -413,6 +413,22 @@ func (a *asker) archive(d dirCap, path, format string) {
 	})
 }
 
+// copy copies path to newPath below dst. A dst without a capability is sent as null.
+func (a *asker) copy(d dirCap, path string, dst dirCap, newPath string, from, to condition, over bool) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.copy %q to %q in %q, %v, target %v, over %v", d.how, path, newPath, dst.how, from, to, over), schema.Dir_copy, func(p schema.Dir_copy_Params, caps *vat.Caps) error {
+		p.SetReplace(over)
+		if dst.Cap != nil {
+			if err := p.SetDst(caps.Put(dst.AddRef())); err != nil {
+				return err
+			}
+		}
+		return firstError(p.SetPath(path), p.SetNewPath(newPath), from.set(p.NewIfVersion), to.set(p.NewIfTarget))
+	}, func(r schema.Dir_copy_Results, _ *vat.Caps) (string, error) {
+		return fmt.Sprintf("%d entries, %d bytes", r.Entries(), r.SizeBytes()), nil
+	})
+}
+
 // moveOver is move with replace, in one Dir.
 func (a *asker) moveOver(d dirCap, path, newPath string, to condition) {
 	a.Helper()

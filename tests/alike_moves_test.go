@@ -95,6 +95,28 @@ func changeMoves(a *asker) {
 	a.tree("what was replaced", o)
 	a.list(t, "", 0, true)
 
+	// Copies.
+	for _, path := range []string{"m/k", "m/k/d"} {
+		a.createDir(root, path)
+	}
+	a.put(root, "m/k/f", "copied", condition{}, false)
+	a.put(root, "m/k/d/x", "x", condition{}, false)
+	k := a.openDir(m, "k")
+	for _, cp := range []struct {
+		from, to string
+		src, dst condition
+		over     bool
+	}{
+		{from: "f", to: "g"}, {from: "f", to: "g"}, {from: "f", to: "g", over: true}, {from: "d", to: "e"}, {from: "d", to: "e", over: true}, {from: "d/x", to: "g", over: true},
+		{from: "f", to: "g", dst: notThere}, {from: "f", to: "g", dst: having("m/k/d/x")}, {from: "g", to: "new", src: notThere}, {from: "d", to: "d/in"}, {from: "d", to: "f"}, {from: "f", to: "d", over: true},
+		{from: "missing", to: "new"}, {from: "f", to: "missing/f"}, {from: "f", to: "../f"}, {from: "", to: "new"}, {from: "d", to: ""}, {from: "d", to: "new", dst: absentOnly}, {from: "d", to: "new2", src: having("m/k/f")},
+		{from: "f", to: "bad\xff"}, {from: "f", to: "f", over: true}, {from: "d/", to: "slash/"},
+	} {
+		a.copy(k, cp.from, dirCap{}, cp.to, cp.src, cp.dst, cp.over)
+	}
+	a.copy(root, "l", k, "l", condition{}, condition{}, false)
+	a.tree("what was copied", k)
+
 	// To a Dir of another kind, or to no Dir.
 	f := a.openFile(root, "m/b")
 	ro := a.readOnlyDir(m)
@@ -106,6 +128,10 @@ func changeMoves(a *asker) {
 	a.move(ro, "b", m, "x", condition{}, condition{})
 	a.move(m, "b", own, "x", condition{}, condition{})
 	a.move(m, "b", missing, "x", condition{}, condition{})
+	for _, dst := range []dirCap{dirCap(f), ro, own, missing, taken} {
+		a.copy(m, "b", dst, "copied", condition{}, condition{}, false)
+	}
+	a.copy(ro, "b", m, "copied too", condition{}, condition{}, false)
 	a.move(m, "b", taken, "x", condition{}, condition{})
 	a.move(taken, "x", m, "b", condition{}, condition{})
 	a.move(m, "t", taken, "y", condition{}, condition{})

@@ -64,5 +64,48 @@ func TestAttackDenyOfMany(t *testing.T) {
 		_, err := d.OpenFile(path).Edit(t.Context(), edits.Request{Edits: []parts.Edit{{Old: []byte("a"), New: []byte("b")}}, Dry: true})
 		is(t, "edit "+path, err, "denied")
 		is(t, "setAttributes "+path, d.OpenFile(path).SetAttributes(t.Context(), vfs.Attributes{Exec: new(true)}, vfs.If{}), "denied")
+		_, err = d.Copy(t.Context(), path, d, "copied", vfs.If{}, vfs.If{})
+		is(t, "copy "+path, err, "denied")
+		_, err = d.Copy(t.Context(), "d/seen", d, path, vfs.If{}, vfs.If{Over: true})
+		is(t, "copy to "+path, err, "denied")
 	}
+	done, err := d.Copy(t.Context(), "d", d, "all", vfs.If{}, vfs.If{}) // neither shown nor betrayed
+	ok(t, err)
+	if held := names(t, filepath.Join(h.served, "all")); done.Entries != 2 || !slices.Equal(held, []string{"seen"}) {
+		t.Errorf("%d entries were copied, and the copy holds %q", done.Entries, held)
+	}
+}
+
+// A guest copies links that lead out, and directories into themselves: nothing of the host comes in, and nothing grows without end.
+func TestAttackCopies(t *testing.T) {
+	h := serve(t)
+	d := dial(t, h.locator).Dir(t.Context()).SubDir("project")
+	for link, to := range map[string]string{"host": "/etc", "up": "../..", "d/over": "../../secret", "loop/loop": "../loop"} {
+		ok(t, os.MkdirAll(filepath.Dir(filepath.Join(h.served, link)), 0o755))
+		ok(t, os.Symlink(to, filepath.Join(h.served, link)))
+	}
+	for path, want := range map[string]string{
+		"host": "unsupported", "up": "unsupported", "d": "outside", "loop": "outside", "host/passwd": "outside", "up/x": "outside", "../x": "invalid", "/etc": "invalid",
+	} {
+		_, err := d.Copy(t.Context(), path, d, "got-"+strings.NewReplacer("/", "-", ".", "-").Replace(path), vfs.If{}, vfs.If{})
+		is(t, "copy "+path, err, want)
+	}
+	for _, to := range []string{"loop/in", "loop/loop/in", "all/loop/loop/loop/in"} {
+		_, err := d.Copy(t.Context(), "loop", d, to, vfs.If{}, vfs.If{})
+		is(t, "copy into itself, "+to, err, map[bool]string{true: "invalid", false: "notFound"}[strings.HasPrefix(to, "loop")])
+	}
+	if held := names(t, h.served); slices.Contains(held, "got-d") || slices.Contains(held, "got-host") {
+		t.Errorf("there is %q", held)
+	}
+}
+
+// names returns what a directory of this machine holds.
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	ok(t, err)
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
 }

@@ -297,6 +297,16 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d entries, more %v", entries.Len(), h.More())
 		}
 	})
+	run("copy", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_copy, func(p schema.Dir_copy_Params) error {
+			ok(g, p.SetPath("docs/b.md"))
+			return p.SetNewPath("copied")
+		})
+		ok(g, err)
+		if r.Entries() != 1 || r.SizeBytes() != 7 {
+			g.Errorf("%d entries of %d bytes were copied", r.Entries(), r.SizeBytes())
+		}
+	})
 	run("write", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
 			p.SetData([]byte("put"))

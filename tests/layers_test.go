@@ -47,11 +47,11 @@ var layers = []layer{
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},
-	{of: "capd/vfs/change", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/edit capd/vfs/membrane capd/vfs/patch capd/vfs/step capd/vfs/unified", pure: true},
+	{of: "capd/vfs/change", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/copier capd/vfs/diff capd/vfs/edit capd/vfs/membrane capd/vfs/patch capd/vfs/step capd/vfs/unified", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs capd/vfs/diff github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
-	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/namespace capd/vfs/faultfs"},
+	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/change capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/namespace capd/vfs/faultfs"},
 
 	// What a host and its operator tell each other: values alone.
 	{of: "capd/operator", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},

@@ -36,6 +36,12 @@ var guestChanges = map[string]change{
 	"Dir.createFile": operated("createFile", "new", "create"),
 	"Dir.remove":     operated("remove", "f", "remove"),
 	"Dir.move":       operated("move from", "f", "rename"),
+	"Dir.copy": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
+		_, err := d.CreateDir(t.Context(), "made")
+		ok(t, err)
+		_, err = d.Copy(t.Context(), "made", d, "new", vfs.If{}, vfs.If{})
+		ok(t, err)
+	}, "copy"},
 	"Dir.patch": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
 		_, err := d.Patch(t.Context(), []byte("--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+new\n"), client.PatchOptions{})
 		ok(t, err)

@@ -60,6 +60,12 @@ var operations = map[string]operation{
 	"move to": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
 		return "", move(ctx, d, "bait", d, path)
 	},
+	"copy from": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
+		return "", copyCap(ctx, d, path, "copied")
+	},
+	"copy to": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
+		return "", copyCap(ctx, d, "bait", path)
+	},
 	"list": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
 		a := vat.Send(ctx, d, schema.Dir_openDir, func(p schema.Dir_openDir_Params, _ *vat.Caps) error { return p.SetPath(path) })
 		defer a.Release()
@@ -257,6 +263,13 @@ func move(ctx context.Context, d *vat.Cap, path string, dst *vat.Cap, newPath st
 	return vat.Do(ctx, d, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
 		p.SetPath(path)
 		p.SetDst(caps.Put(dst.AddRef()))
+		return p.SetNewPath(newPath)
+	}, nil)
+}
+
+func copyCap(ctx context.Context, d *vat.Cap, path, newPath string) error {
+	return vat.Do(ctx, d, schema.Dir_copy, func(p schema.Dir_copy_Params, _ *vat.Caps) error {
+		p.SetPath(path)
 		return p.SetNewPath(newPath)
 	}, nil)
 }

@@ -80,6 +80,8 @@ func init() { // not in the declaration: the methods use table
 		// may copy a whole tree between places with different rules; then it needs the
 		// version of the source even without a condition
 		vat.Handle(schema.Dir_move, wire.Ordered(membrane.OpRename, (*server).move), vat.Heavy()),
+		// may copy a whole tree
+		vat.Handle(schema.Dir_copy, wire.Ordered(membrane.OpCopy, (*server).copy), vat.Heavy()),
 		// asks the store once
 		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try()),
 		// looks at every entry below
@@ -312,75 +314,4 @@ func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_R
 	}
 	defer release()
 	return vfs.At(path, parent.Remove(c.Context(), name, cond))
-}
-
-// onTarget reads the condition on what is to be overwritten.
-type onTarget struct{ schema.Dir_move_Params }
-
-func (p onTarget) IfVersion() (schema.IfVersion, error) { return p.IfTarget() }
-func (p onTarget) HasIfVersion() bool                   { return p.HasIfTarget() }
-
-// destination returns the Dir of this host that a call names as dst, or this one. An error is about newPath.
-func (s *server) destination(ctx context.Context, caps *vat.Caps, p interface {
-	HasDst() bool
-	Dst() capnp.Interface
-}, newPath string) (vfs.Dir, error) {
-	if !p.HasDst() {
-		return s.dir, nil
-	}
-	to := caps.Get(p.Dst())
-	if to == nil {
-		return nil, vfs.At(newPath, vfs.Errorf(vfs.Invalid, "dst is not a capability"))
-	}
-	if err := wire.Settle(ctx, to); err != nil {
-		return nil, err
-	}
-	if _, isFile := file.Of(to); isFile {
-		return nil, vfs.At(newPath, vfs.Errorf(vfs.NotDir, "dst is a File; name a Dir"))
-	}
-	d, ok := Of(to)
-	if !ok {
-		return nil, vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy"))
-	}
-	return d, nil
-}
-
-func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) (err error) {
-	path, from, err := s.target(c.Params().PathBytes, c.Params())
-	if err != nil {
-		return err
-	}
-	newPath, to, err := s.target(c.Params().NewPathBytes, onTarget{c.Params()})
-	if err != nil {
-		return err
-	}
-	onto := membrane.Onto(membrane.OpRename)
-	if to.Over = c.Params().Replace(); to.Over {
-		onto = membrane.Over()
-	}
-	dst, err := s.destination(c.Context(), c.Caps(), c.Params(), newPath)
-	if err != nil {
-		return err
-	}
-	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, onto, err) }()
-	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
-	if err != nil {
-		return vfs.At(path, err)
-	}
-	defer release()
-	tgt, newName, release, err := vfs.WalkParent(c.Context(), dst, newPath)
-	if err != nil {
-		return vfs.At(newPath, err)
-	}
-	defer release()
-	err = src.Rename(c.Context(), name, tgt, newName, from, to)
-	switch vfs.CodeOf(err) {
-	case vfs.Exists, vfs.IsDir, vfs.NotDir:
-		return vfs.At(newPath, err)
-	case vfs.NotEmpty:
-		if to.Over {
-			return vfs.At(newPath, err)
-		}
-	}
-	return vfs.At(path, err)
 }

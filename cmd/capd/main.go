@@ -81,6 +81,7 @@ type commands struct {
 	Append    appendCommand    `cmd:"" group:"guest" help:"Add standard input at the end of a file."`
 	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
 	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`
+	Cp        cpCommand        `cmd:"" group:"guest" help:"Copy a file or a directory within what the host serves."`
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
 	Chmod     chmodCommand     `cmd:"" group:"guest" help:"Say whether files can be executed."`
 	Touch     touchCommand     `cmd:"" group:"guest" help:"Set when files were modified, and make those that are missing."`

@@ -45,7 +45,7 @@ func (c *mvCommand) Run(e *env) error {
 	}
 	to.Over = c.Replace
 	path := trimPath(c.From)
-	target, err := c.target(e, d, path)
+	target, err := newPath(e, d, path, c.To, c.Exact)
 	if err != nil {
 		return err
 	}
@@ -56,23 +56,23 @@ func (c *mvCommand) Run(e *env) error {
 	return instead(err, taken, "; replace it with --replace, or choose another name")
 }
 
-// target returns the new path of path.
-func (c *mvCommand) target(e *env, d *client.Dir, path string) (string, error) {
-	to := trimPath(c.To)
+// newPath returns where path goes: into the directory at, or to at itself.
+func newPath(e *env, d *client.Dir, path, at string, exact bool) (string, error) {
+	to := trimPath(at)
 	switch {
 	case to == "":
 		return wire.Base(path), nil
-	case c.Exact:
+	case exact:
 		return to, nil
 	}
 	info, err := d.WalkStat(e, to, true)
 	switch {
 	case err == nil && info.Kind == vfs.DirKind:
 		return vfs.Join(to, wire.Base(path)), nil
-	case err == nil && strings.HasSuffix(c.To, "/"):
+	case err == nil && strings.HasSuffix(at, "/"):
 		return "", vfs.At(to, vfs.NotDir)
-	case err != nil && strings.HasSuffix(c.To, "/"):
-		return "", belowMissing(c.To, err)
+	case err != nil && strings.HasSuffix(at, "/"):
+		return "", belowMissing(at, err)
 	}
 	return to, nil // if it is wrong, the host says so
 }

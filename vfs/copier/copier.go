@@ -45,9 +45,9 @@ type Options struct {
 	// was listed. Its error ends the copy.
 	Listed func(ctx context.Context, d vfs.Dir, path string) error
 
-	// Planned is called when all of the source was listed and the conditions hold, and nothing was made. Its error ends the
-	// copy. Only [Duplicate] and [Move] call it.
-	Planned func(ctx context.Context, p *Plan) error
+	// Planned is called when all of the source was listed and the conditions hold, and nothing was made. It calls make, once and
+	// with a context that descends from ctx, which makes the copy, or returns an error. Only [Duplicate] and [Move] call it.
+	Planned func(ctx context.Context, p *Plan, make func(context.Context) error) error
 
 	// Hold is called before what is to be copied is noted: that takes about n bytes of memory, until the copy ends. Its error
 	// ends the copy. Only [Duplicate] and [Move] call it.

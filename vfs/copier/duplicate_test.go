@@ -289,12 +289,18 @@ func TestTargets(t *testing.T) {
 		if now := check.Picture(t, p.to.Root()); now != p.toWhole {
 			t.Errorf("there is %s", now)
 		}
+		again := copier.Spot{Dir: p.toDir, Name: "got", If: vfs.If{Over: true}}
+		check.OK(t, copier.Duplicate(t.Context(), copier.Spot{Dir: p.fromDir, Name: "f"}, again, copier.Options{}))
+		check.Is(t, "a move over the same content", copier.Move(t.Context(), copier.Spot{Dir: p.fromDir, Name: "f"}, again, copier.Options{}), vfs.Exists)
+		if now := check.Picture(t, p.to.Root()); now != p.toWhole {
+			t.Errorf("there is %s", now)
+		}
 		p = newPair(t, there, stages)
 		is, err := vfs.VersionOf(t.Context(), check.FileAt(t, p.to.Root(), "got"))
 		check.OK(t, err)
 		from, to := copier.Spot{Dir: p.fromDir, Name: "f"}, copier.Spot{Dir: p.toDir, Name: "got", If: vfs.If{Is: is}}
 		p.fromPlan.Fail(faultfs.Version, faultfs.After, 3, vfs.Errorf(vfs.Busy, "planned")) // after it was placed
-		check.Is(t, "a copy that fails", copier.Duplicate(t.Context(), from, to, copier.Options{}), vfs.Busy)
+		check.Is(t, "a copy that fails", copier.Move(t.Context(), from, to, copier.Options{}), vfs.Busy)
 		if now := check.Picture(t, p.to.Root()); now != p.toWhole {
 			t.Errorf("there is %s", now)
 		}

@@ -32,21 +32,23 @@ var errAltered = vfs.Errorf(vfs.Conflict, "it changed while it was being copied;
 // was copied. o.Skip and o.Exclude are not used: what cannot be copied ends the copy.
 //
 // Duplicate answers the errors of [Copy], conflict when from changes or when a condition
-// does not hold, and exists when something is at to. It also answers exists when the
-// condition on to names the version of from, since from and to may then be the same file.
+// does not hold, and exists when something is at to. If the condition on to lets it replace a file that is
+// the same already, it changes nothing.
 func Duplicate(ctx context.Context, from, to Spot, o Options) error {
-	return begin(ctx, from, to, o, func(context.Context, *transfer) error { return nil })
+	return begin(ctx, from, to, o, false, func(context.Context, *transfer) error { return nil })
 }
 
 // Move copies as [Duplicate] does and then removes from, deepest first. It removes each
 // file only while it still has the version that was copied. If nothing could be removed,
 // Move removes the copy again.
 //
+// Move also answers exists when the content that it would replace is that of from, since from and to may then be the same file.
+//
 // Once removal has begun, the end of ctx no longer matters. What somebody added to a
 // directory, or changed, stays at from. Move then answers notEmpty or conflict, and to is
 // whole. A crash at any moment leaves every file whole in at least one place.
 func Move(ctx context.Context, from, to Spot, o Options) error {
-	return begin(ctx, from, to, o, func(ctx context.Context, t *transfer) error {
+	return begin(ctx, from, to, o, true, func(ctx context.Context, t *transfer) error {
 		ctx = context.WithoutCancel(ctx)
 		if err := t.top.compare(ctx, from.Dir, from.Name, false); err != nil { // what was placed may lie in from
 			t.undo(ctx)
@@ -67,23 +69,31 @@ type transfer struct {
 	top      *node         // what is copied
 	staged   vfs.StagedDir // nil unless it is a directory that is placed at once
 	over     replaced
+	moves    bool // from is removed
+	there    bool // what would be replaced is the same already
 }
 
 // begin makes a transfer, and then calls end.
-func begin(ctx context.Context, from, to Spot, o Options, end func(context.Context, *transfer) error) (err error) {
+func begin(ctx context.Context, from, to Spot, o Options, moves bool, end func(context.Context, *transfer) error) error {
 	o.Skip, o.Exclude, o.verify = nil, nil, true
-	t := &transfer{from: from, to: to, o: o}
+	t := &transfer{from: from, to: to, o: o, moves: moves}
 	defer t.close()
-	if err := t.check(ctx); err != nil {
+	if err := t.check(ctx); err != nil || t.there {
 		return err
 	}
-	ctx, sync := vfs.SyncTogether(ctx)
-	defer func() { err = cmp.Or(err, sync()) }()
-	if err = t.copy(ctx, sync); err != nil {
-		t.undo(context.WithoutCancel(ctx))
-		return err
+	make := func(ctx context.Context) (err error) {
+		ctx, sync := vfs.SyncTogether(ctx)
+		defer func() { err = cmp.Or(err, sync()) }()
+		if err = t.copy(ctx, sync); err != nil {
+			t.undo(context.WithoutCancel(ctx))
+			return err
+		}
+		return end(ctx, t)
 	}
-	return end(ctx, t)
+	if o.Planned == nil {
+		return make(ctx)
+	}
+	return o.Planned(ctx, &Plan{t}, make)
 }
 
 func (t *transfer) close() {
@@ -121,13 +131,9 @@ func (t *transfer) check(ctx context.Context) error {
 	}
 	if t.to.If.Is.IsZero() && !t.to.If.Over {
 		t.to.If = vfs.If{Absent: true}
-	} else if err := t.replaces(ctx, n, f); err != nil {
-		return err
-	}
-	if t.o.Planned == nil {
 		return nil
 	}
-	return t.o.Planned(ctx, &Plan{t})
+	return t.replaces(ctx, n, f)
 }
 
 // plan lists what is to be copied.
@@ -148,7 +154,7 @@ func (t *transfer) copy(ctx context.Context, sync func() error) error {
 	if err == nil {
 		err = copyOne(ctx, t.from, spotSink{t}, t.o)
 	}
-	if err == nil {
+	if err == nil && (t.moves || t.top.kind == vfs.DirKind) { // a file has the version that was put
 		err = t.top.same(ctx, t.from.Dir, t.from.Name)
 	}
 	if synced := sync(); err == nil {

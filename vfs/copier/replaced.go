@@ -55,18 +55,25 @@ func (t *transfer) replacesFile(ctx context.Context, there, f vfs.File) error {
 	if err = cmp.Or(err, t.to.If.Check(true, is)); err != nil {
 		return err
 	}
-	if f != nil {
-		mine, err := vfs.VersionOf(ctx, f)
-		if err == nil && mine == is {
-			err = vfs.Errorf(vfs.Exists, "the same content is there already; remove one of the two")
-		}
-		if err != nil {
-			return err
-		}
-	}
 	info, err := there.Stat(ctx)
 	if err != nil {
 		return err
+	}
+	if f != nil {
+		mine, err := vfs.VersionOf(ctx, f)
+		if err != nil {
+			return err
+		}
+		if mine == is && t.moves {
+			return vfs.Errorf(vfs.Exists, "the same content is there already; remove one of the two")
+		}
+		own, err := f.Stat(ctx)
+		if err != nil {
+			return err
+		}
+		if t.there = mine == is && own.Exec == info.Exec; t.there {
+			return nil
+		}
 	}
 	t.to.If.Is, t.over.exec = is, info.Exec
 	t.over.content, err = vfs.Open(ctx, there)

@@ -108,7 +108,7 @@ func MayMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName
 		_, errs[0] = v.target(ctx, name, vfs.CheckName, OpRename.need(), true)
 	}
 	if v, ok := dst.(*dirView); ok {
-		_, errs[1] = v.target(ctx, newName, vfs.CheckNewName, onto(to), true)
+		_, errs[1] = v.target(ctx, newName, vfs.CheckNewName, onto(OpRename, to), true)
 	}
 	return foremost(errs[:]...)
 }

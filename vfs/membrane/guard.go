@@ -32,12 +32,16 @@ const (
 	OpSymlink
 	OpAttributes
 	OpChange // of many paths, in the directory at Path; see [Together]
+	OpCopy   // of a directory with everything in it, to Path; see [Copied]
 )
 
 var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync", "archive",
-	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink", "attributes", "change"}
+	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink", "attributes", "change", "copy"}
 
 func (k OpKind) String() string { return opNames[k] }
+
+// Whole reports whether the operation is made of others, which are parts of it.
+func (k OpKind) Whole() bool { return k == OpChange || k == OpCopy }
 
 // Changes reports whether the operation changes what is stored.
 func (k OpKind) Changes() bool { return k >= OpCreate }
@@ -290,7 +294,7 @@ func (s *guardSet) around(ctx context.Context, op Op, ends []*rules, do func(con
 		arounds = nil
 	}
 	arounds = standing(arounds, ends)
-	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace && op.Kind != OpChange {
+	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace && !op.Kind.Whole() {
 		bare := do
 		do = func(ctx context.Context) error { return s.inside(ctx, bare) }
 	}

@@ -23,7 +23,8 @@ var needs = [...]struct{ at, target mode }{
 	OpSymlink:  {at: noWrite},
 
 	OpAttributes: {at: noWrite | noMetadata},
-	OpChange:     {at: noRead | noWrite}, // of a patch; what a change is made of has needs of its own
+	OpChange:     {at: noRead | noWrite},        // of a patch; what a change is made of has needs of its own
+	OpCopy:       {at: noRead, target: noWrite}, // and List for a directory
 }
 
 // Need is what a call needs of a node.
@@ -35,8 +36,8 @@ func To(k OpKind) Need { return Need(needs[k].at) }
 // Onto returns what an operation needs of its target.
 func Onto(k OpKind) Need { return Need(needs[k].target) }
 
-// Over returns what a move needs of a target that it replaces, whatever that is.
-func Over() Need { return Need(onto(vfs.If{Over: true})) }
+// Over returns what a move or a copy needs of a target that it replaces, whatever that is.
+func Over(k OpKind) Need { return Need(onto(k, vfs.If{Over: true})) }
 
 // need returns what an operation on v needs.
 func (k OpKind) need() mode { return needs[k].at }

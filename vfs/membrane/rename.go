@@ -16,7 +16,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	if !ok {
 		return foremost(err, vfs.Errorf(vfs.Unsupported, "the target directory is not served by this host; copy instead"))
 	}
-	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, onto(to), true)
+	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, onto(OpRename, to), true)
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
@@ -82,29 +82,30 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	})
 }
 
-// onto returns the rights that a move under the condition to needs at its target. What it
+// onto returns the rights that a move or a copy under the condition to needs at its target. What it
 // displaces, whatever that is, is removed.
-func onto(to vfs.If) mode {
-	need := needs[OpRename].target | reads(to)
+func onto(k OpKind, to vfs.If) mode {
+	need := needs[k].target | reads(to)
 	if to.Over {
 		need |= noDelete
 	}
 	return need
 }
 
-// carries are the rights with which a move between two trees is made: the nodes are listed,
-// copied, compared and removed. Whoever may move need not have them.
+// carries are the rights with which a move between two trees, or a copy, is made: the nodes are listed,
+// copied, compared and removed. Whoever may move or copy need not have them.
 const carries = Read | Write | Delete | List | Metadata
 
 // carried runs do with views of v and dst that have these rights too. The caller has checked
 // that the move may be made. What the gates refuse is refused all the same.
-func (v *dirView) carried(dst *dirView, do func(src, dst vfs.Dir) error) error {
+func (v *dirView) carried(dst vfs.Dir, do func(src, dst vfs.Dir) error) error {
 	var ends [2]vfs.Dir
-	for i, end := range []*dirView{v, dst} {
-		if ends[i] = end; end.mask.rights()&carries == carries {
+	for i, end := range []vfs.Dir{v, dst} {
+		d, ok := end.(*dirView)
+		if ends[i] = end; !ok || d.mask.rights()&carries == carries {
 			continue
 		}
-		more, err := end.derived(end.base, end.mask&^mode(carries))
+		more, err := d.derived(d.base, d.mask&^mode(carries))
 		if err != nil {
 			return err
 		}

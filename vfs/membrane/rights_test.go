@@ -136,6 +136,17 @@ var operations = []operation{
 		defer end()
 		return membrane.Together(ctx, wide, ops[:1], nil, func(ctx context.Context) error { return check.Put(ctx, wide, "f", "x") })
 	}},
+	{"copy", membrane.OpCopy, membrane.Read, membrane.Write, func(ctx context.Context, h narrowed) error {
+		return membrane.Copying(ctx, h.Dir, "f", h.dst, "new", vfs.If{}, vfs.FileKind, func(src, dst vfs.Dir) error {
+			if _, err := check.Names(ctx, src); err != nil { // copying takes it, whoever copies need not have it
+				return err
+			}
+			return check.Put(ctx, dst, "new", "x")
+		})
+	}},
+	{"copy over", membrane.OpCopy, membrane.Read, membrane.Write | membrane.Delete, func(ctx context.Context, h narrowed) error {
+		return membrane.Copying(ctx, h.Dir, "f", h.dst, "new", vfs.If{Over: true}, vfs.FileKind, func(src, dst vfs.Dir) error { return nil })
+	}},
 	{"symlink", membrane.OpSymlink, membrane.Write, 0, func(ctx context.Context, h narrowed) error { return vfs.Symlink(ctx, h.Dir, "new", "f") }},
 }
 

@@ -45,7 +45,7 @@ func Together(ctx context.Context, d vfs.Dir, ops []Op, parts []vfs.Part, do fun
 	}
 	whole := Op{Kind: OpChange, Path: v.path, stored: &stored{}, targets: targets}
 	return v.guards.around(ctx, whole, ends, whileBound(func(ctx context.Context) error {
-		if err := v.approve(ctx, ops, parts); err != nil {
+		if err := v.approve(ctx, ops, func(bool) ([]vfs.Part, error) { return parts, nil }); err != nil {
 			return err
 		}
 		return do(vfs.InParts(ctx))
@@ -71,8 +71,8 @@ func (v *dirView) allTargets(ctx context.Context, ops []Op) (all []target, err e
 	return all, nil
 }
 
-// approve answers for ops as a whole. If one of them needs an approval, it waits for that of parts.
-func (v *dirView) approve(ctx context.Context, ops []Op, parts []vfs.Part) error {
+// approve answers for ops as a whole. If one of them needs an approval, it waits for that of parts, which it then asks to be pinned.
+func (v *dirView) approve(ctx context.Context, ops []Op, parts func(pinned bool) ([]vfs.Part, error)) error {
 	why, err := Asking(ctx, v, ops)
 	if err != nil {
 		return err
@@ -82,9 +82,14 @@ func (v *dirView) approve(ctx context.Context, ops []Op, parts []vfs.Part) error
 			return err
 		}
 	}
-	call := vfs.CallOf(ctx)
-	if len(why) > 0 || vfs.Asked(ctx) {
-		call.Bound = &vfs.Bound{Parts: parts}
+	asked := len(why) > 0 || vfs.Asked(ctx)
+	all, err := parts(asked)
+	if err != nil {
+		return err
 	}
-	return vfs.Ready(vfs.WithCall(ctx, call), vfs.Staged{Parts: parts})
+	call := vfs.CallOf(ctx)
+	if asked {
+		call.Bound = &vfs.Bound{Parts: all}
+	}
+	return vfs.Ready(vfs.WithCall(ctx, call), vfs.Staged{Parts: all})
 }

@@ -29,7 +29,7 @@ func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) error {
 	ctx = vfs.InParts(ctx)
 	held := membrane.CallBytesOf(ctx)
 	defer held.End()
-	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole, Planned: asked.ask, Hold: smaller(held.Take)}
+	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole, Planned: asked.first, Hold: smaller(held.Take)}
 	if src.noLinks || dst.noLinks {
 		o.Link = func(context.Context, string, string) error { return vfs.ErrNoLinks }
 	}

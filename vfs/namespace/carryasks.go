@@ -15,6 +15,14 @@ type approval struct {
 	src, dst carryEnd
 }
 
+// first waits for the approval of p, and then calls make.
+func (a approval) first(ctx context.Context, p *copier.Plan, make func(context.Context) error) error {
+	if err := a.ask(ctx, p); err != nil {
+		return err
+	}
+	return make(ctx)
+}
+
 // ask waits for the approval of p, if something at either end needs one. It is bound to all that p copies.
 func (a approval) ask(ctx context.Context, p *copier.Plan) error {
 	why, err := a.why(ctx, p.Parts())

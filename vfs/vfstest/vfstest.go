@@ -120,7 +120,7 @@ const (
 func Run(t *testing.T, s Store) {
 	can := s.abilities(t)
 	for _, r := range slices.Concat(
-		readRules, nameRules, makeRules, replaceRules, writeRules, attributeRules, removeRules, renameRules,
+		readRules, nameRules, makeRules, replaceRules, writeRules, attributeRules, removeRules, renameRules, copyRules,
 		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules, readyRules, alikeRules, lookPathRules, visitRules,
 	) {
 		switch r.needs {

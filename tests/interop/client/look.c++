@@ -230,3 +230,17 @@ SCENARIO(patch) {
   refused(guest, "invalid", patch("hello", false));
   show(guest(patch("--- a/a.md\n+++ b/a.md\n@@ -1 +1 @@\n-bye\n+hello\n", true)));
 }
+
+// A copy of a directory, and two that are refused.
+SCENARIO(copy) {
+  auto copy = [&](kj::StringPtr path, kj::StringPtr newPath, bool replace) {
+    return call(guest.dir.copyRequest(), [&](auto& p) { p.setPath(path); p.setNewPath(newPath); p.setReplace(replace); });
+  };
+  auto show = [&](auto&& got) { say("copied", got.getEntries(), got.getSizeBytes()); };
+  show(guest(copy("docs/deep", "uno", false)));
+  refused(guest, "exists", copy("a.md", "uno/c.md", false));
+  show(guest(copy("a.md", "uno/c.md", true)));
+  show(guest(copy("a.md", "uno/c.md", true)));  // the same content is there
+  refused(guest, "outside", copy("docs", "dos", false));  // a link in it leads out
+  refused(guest, "invalid", copy("uno", "uno/in", false));
+}
