@@ -34,6 +34,9 @@ const Read = "read"
 // Change is the operation of a change of several paths. It is approved for what it is, and not for a time.
 const Change = "change"
 
+// Copy is the operation of a copy of a directory, which is approved like a Change.
+const Copy = "copy"
+
 // ID names a request for an approval.
 type ID [16]byte
 

@@ -32,7 +32,7 @@ func (q *ask) standing(v operator.Verdict, now time.Time) (*standing, error) {
 	if v.Answer != operator.Always || q.request != nil {
 		return nil, nil
 	}
-	if q.place.operation == Change {
+	if q.place.operation == Change || q.place.operation == Copy {
 		return nil, vfs.Errorf(vfs.Invalid, "a change of several paths is approved once, for what it shows; always does not suit it")
 	}
 	if v.For == 0 {

@@ -30,6 +30,9 @@ func (c *change) before(ctx context.Context) error {
 		err = late
 	}
 	for _, why := range asks {
+		if err == nil && vfs.IsPart(ctx) { // also if the whole was approved: that did not say what the hook says
+			err = vfs.Errorf(vfs.AskDenied, "a hook asks before this, which cannot be asked for within a larger change; make this change by itself")
+		}
 		if err == nil {
 			err = vfs.Asks(ctx, why) // none can be asked for ahead
 		}

@@ -109,11 +109,15 @@ func Probe(ctx context.Context, e Effect) error {
 
 // OnChange makes in answer for the change of c. A Change that c has already is asked
 // before in.
+//
+// If c is a part of a change that was approved as a whole, it is approved; see [InParts].
 func (c *Call) OnChange(in Change) {
+	whole := c.inParts && c.answers != nil && c.answers.whole.Load()
 	if c.answers != nil {
 		in = chained{c.answers, in}
 	}
 	c.answers = &answering{change: in}
+	c.answers.whole.Store(whole)
 }
 
 // OnTrial is OnChange for a change that is only tried: Ready answers an error, and t answers for nothing. It is told what
