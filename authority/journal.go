@@ -23,7 +23,8 @@ const maxCopied = 64 << 20
 type keeping struct {
 	host   *Host
 	row    history.Row
-	group  *undoing // of an undo; nil for any other change
+	parts  []history.Row // of a change of many paths, instead of row
+	group  *undoing      // of an undo; nil for any other change
 	links  atomic.Bool
 	linked atomic.Bool
 	copied bool
@@ -87,12 +88,20 @@ func (k *keeping) ready(ctx context.Context, op membrane.Op, s vfs.Staged) {
 	h, r := k.host, &k.row
 	ctx = vfs.WithCall(context.WithoutCancel(ctx), vfs.Call{Batch: extra{}})
 	switch op.Kind {
-	case membrane.OpChange: // it can only be shown
+	case membrane.OpChange:
+		k.readyParts(ctx, s.Parts)
 		return
 	case membrane.OpCreate:
 		r.Now = history.State{Kind: vfs.FileKind, Version: hex.EncodeToString(emptySum[:])}
 		return
-	case membrane.OpMkdir, membrane.OpCopy:
+	case membrane.OpCopy:
+		if n := len(s.Parts); 0 < n && n <= maxUndone {
+			k.readyParts(ctx, s.Parts)
+			return
+		}
+		r.Now = history.State{Kind: vfs.DirKind}
+		return
+	case membrane.OpMkdir:
 		r.Now = history.State{Kind: vfs.DirKind}
 		return
 	case membrane.OpSymlink:
@@ -175,15 +184,33 @@ func (h *Host) copyTo(ctx context.Context, path, name string) error {
 	return h.past.Shelf().Copy(ctx, name, c, lasting)
 }
 
-// intend begins the intent e, with the row of k if k is not nil.
+// rows returns the rows of the change.
+func (k *keeping) rows() []history.Row {
+	if k.parts != nil {
+		return k.parts
+	}
+	return []history.Row{k.row}
+}
+
+// intend begins the intent e, with the rows of k if k is not nil.
 func (h *Host) intend(e record.Entry, k *keeping) *record.Intent {
 	if k == nil {
 		return h.record.Intend(e)
 	}
+	rows := k.rows()
 	if k.group != nil {
-		k.row.Entry = k.group.entry
+		for i := range rows {
+			rows[i].Entry = k.group.entry
+		}
 	}
-	return h.record.IntendWith(e, func(tx *database.Tx, id int64) error { return h.past.Begin(tx, id, &k.row) })
+	return h.record.IntendWith(e, func(tx *database.Tx, id int64) error {
+		for i := range rows {
+			if err := h.past.Begin(tx, id, &rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // ended returns what notes how the change with the number id ended, in the transaction of the outcome. It may be nil.
@@ -191,8 +218,7 @@ func (k *keeping) ended(id int64, err error, also func(*database.Tx) error) func
 	if k == nil {
 		return also
 	}
-	h, r := k.host, k.row
-	r.ID = id
+	h, rows := k.host, k.rows()
 	if err != nil {
 		k.forget()
 		return both(also, func(tx *database.Tx) error { return h.past.Drop(tx, id) })
@@ -201,13 +227,23 @@ func (k *keeping) ended(id int64, err error, also func(*database.Tx) error) func
 		k.group.entry = id
 	}
 	kept := k.linked.Load() || k.copied
-	return both(also, func(tx *database.Tx) error { return h.past.End(tx, id, &r, r.Now, r.Was.Size, kept) })
+	return both(also, func(tx *database.Tx) error {
+		for i := range rows {
+			r := &rows[i]
+			if err := h.past.End(tx, id, r, r.Now, r.Was.Size, kept || k.parts != nil && r.Kept != ""); err != nil {
+				return err
+			}
+		}
+		return h.past.Bound(tx, &rows[0])
+	})
 }
 
 // forget removes what was kept of a change that was not made.
 func (k *keeping) forget() {
-	if k.row.Kept != "" {
-		k.host.past.Shelf().Remove(k.row.Kept)
+	for _, r := range k.rows() {
+		if r.Kept != "" {
+			k.host.past.Shelf().Remove(r.Kept)
+		}
 	}
 }
 
@@ -244,6 +280,10 @@ func both(a, b func(*database.Tx) error) func(*database.Tx) error {
 
 // left notes what a change of attributes, a link, or a directory that was made is now. Only then is it known.
 func (k *keeping) left(op membrane.Op) {
+	if op.Kind == membrane.OpCopy && k.parts != nil {
+		k.leftParts()
+		return
+	}
 	switch op.Kind {
 	case membrane.OpAttributes, membrane.OpMkdir, membrane.OpCopy, membrane.OpSymlink, membrane.OpWrite, membrane.OpAppend, membrane.OpTruncate:
 		k.row.Now = k.host.look(context.Background(), op.Path)

@@ -60,7 +60,7 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 	for _, r := range rows {
 		size[r.Entry]++
 	}
-	gone := map[int64]bool{}
+	gone := map[*Row]bool{}
 	last := map[string]*Row{}
 	for _, r := range rows {
 		if enough() {
@@ -72,19 +72,19 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 			delete(last, r.To)
 			continue
 		}
-		if _, err := tx.Exec("UPDATE journal SET now=? WHERE id=?", text(r.Now), before.ID); err != nil {
+		if _, err := tx.Exec("UPDATE journal SET now=? WHERE id=? AND part=?", text(r.Now), before.ID, before.Part); err != nil {
 			return err
 		}
 		if err := j.remove(tx, r); err != nil {
 			return err
 		}
 		before.Now, last[r.Path] = r.Now, before
-		gone[r.ID] = true
+		gone[r] = true
 		bytes, changes = bytes-r.Bytes, changes-1
 	}
 	entry := int64(0)
 	for _, r := range rows {
-		if gone[r.ID] {
+		if gone[r] {
 			continue
 		}
 		if enough() && r.Entry != entry {
@@ -112,7 +112,7 @@ func joins(before, r *Row) bool {
 // content has the operations that change the content of a file.
 var content = map[string]bool{"replace": true, "write": true, "append": true, "truncate": true, "create": true}
 
-// together is the operation that changes many paths, which cannot be undone.
+// together is the operation of a change of many paths as older hosts noted it.
 const together = "change"
 
 // copied is the operation that makes a directory with everything in it, which cannot be undone either.
@@ -132,7 +132,7 @@ func (j *Journal) forget(tx *database.Tx, r *Row) error {
 
 // remove removes r and what is kept of it.
 func (j *Journal) remove(tx *database.Tx, r *Row) error {
-	if _, err := tx.Exec("DELETE FROM journal WHERE id=?", r.ID); err != nil {
+	if _, err := tx.Exec("DELETE FROM journal WHERE id=? AND part=?", r.ID, r.Part); err != nil {
 		return err
 	}
 	j.counts(tx, r.Top(), -r.Bytes, -1)

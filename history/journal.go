@@ -60,10 +60,14 @@ func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Opt
 	if err != nil {
 		return nil, err
 	}
-	names, gone := map[string]bool{}, []int64(nil)
+	names, gone := map[string]bool{}, map[int64]bool{}
 	for _, r := range rows {
-		if !lasting(r.Path) {
-			gone = append(gone, r.ID)
+		if !lasting(r.Path) { // with all else that was changed together with it
+			gone[r.ID] = true
+		}
+	}
+	for _, r := range rows {
+		if gone[r.ID] {
 			continue
 		}
 		if r.Kept != "" {
@@ -82,12 +86,12 @@ func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Opt
 }
 
 // dropAll removes rows. It writes nothing if there are none.
-func (j *Journal) dropAll(ids []int64) error {
+func (j *Journal) dropAll(ids map[int64]bool) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	return j.db.Write(func(tx *database.Tx) error {
-		for _, id := range ids {
+		for id := range ids {
 			if _, err := tx.Exec("DELETE FROM journal WHERE id=?", id); err != nil {
 				return err
 			}
@@ -117,7 +121,7 @@ func (j *Journal) counts(tx *database.Tx, top, bytes, changes int64) {
 	tx.OnRollback(func() { j.count(top, -bytes, -changes) })
 }
 
-// Begin adds r, which is about to be made and has the number id. r.Entry is 0 if it is an entry by itself.
+// Begin adds r, which is about to be made and has the number id. A change of many paths begins a row for each, with a Part of its own. r.Entry is 0 if it is an entry by itself.
 func (j *Journal) Begin(tx *database.Tx, id int64, r *Row) error {
 	var to, kept any
 	if r.To != "" {
@@ -126,13 +130,13 @@ func (j *Journal) Begin(tx *database.Tx, id int64, r *Row) error {
 	if r.Kept != "" {
 		kept = r.Kept
 	}
-	_, err := tx.Exec(`INSERT INTO journal(id, entry, top, grants, at, turn, op, path, target, outside, was, plan, kept, bytes, undoes) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,0,?)`,
-		id, cmp.Or(r.Entry, id), r.Top(), holdersText(r.Holders), r.AtMs, r.Turn, r.Op, []byte(r.Path), to, r.Outside, text(r.Was), text(r.Now), kept, r.Undoes)
+	_, err := tx.Exec(`INSERT INTO journal(id, part, entry, top, grants, at, turn, op, path, target, outside, was, plan, kept, bytes, undoes) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,?)`,
+		id, r.Part, cmp.Or(r.Entry, id), r.Top(), holdersText(r.Holders), r.AtMs, r.Turn, r.Op, []byte(r.Path), to, r.Outside, text(r.Was), text(r.Now), kept, r.Undoes)
 	return err
 }
 
-// End notes that the change with this id was made, and left now. bytes is how much is kept of what was there; if kept is not set, that is not
-// kept.
+// End notes that the place r of the change with this id was changed, and what is there now. bytes is how much is kept of what was there; if
+// kept is not set, that is not kept. After the last place of a change comes Bound.
 func (j *Journal) End(tx *database.Tx, id int64, r *Row, now State, bytes int64, kept bool) error {
 	if !kept {
 		bytes = 0
@@ -150,13 +154,15 @@ func (j *Journal) End(tx *database.Tx, id int64, r *Row, now State, bytes int64,
 	if inPlace[r.Op] && now.Kind != vfs.FileKind {
 		now = State{Kind: vfs.FileKind, Until: now.Until} // more is not known
 	}
-	_, err := tx.Exec(`UPDATE journal SET now=?, bytes=?, kept=iif(?, kept, NULL) WHERE id=?`, text(now), bytes, kept, id)
-	if err != nil {
-		return err
+	_, err := tx.Exec(`UPDATE journal SET now=?, bytes=?, kept=iif(?, kept, NULL) WHERE id=? AND part=?`, text(now), bytes, kept, id, r.Part)
+	if err == nil {
+		j.counts(tx, r.Top(), bytes, 1)
 	}
-	j.counts(tx, r.Top(), bytes, 1)
-	return j.bound(tx, r.Top())
+	return err
 }
+
+// Bound forgets what is beyond the bounds of the root grant of r.
+func (j *Journal) Bound(tx *database.Tx, r *Row) error { return j.bound(tx, r.Top()) }
 
 // inPlace has the operations that write in place.
 var inPlace = map[string]bool{"write": true, "append": true, "truncate": true}
@@ -174,7 +180,15 @@ func (j *Journal) Settle(tx *database.Tx, id int64, made, known bool, is State) 
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	r := rows[0]
+	for _, r := range rows {
+		if err := j.settle(tx, r, made, known, is); err != nil {
+			return err
+		}
+	}
+	return j.Bound(tx, rows[0])
+}
+
+func (j *Journal) settle(tx *database.Tx, r *Row, made, known bool, is State) error {
 	size, names, ok := int64(0), uint64(0), false
 	if r.Kept != "" {
 		size, names, ok = j.shelf.Kept(r.Kept)
@@ -189,13 +203,13 @@ func (j *Journal) Settle(tx *database.Tx, id int64, made, known bool, is State) 
 		if r.Kept != "" {
 			tx.OnCommit(func() { j.shelf.Remove(r.Kept) })
 		}
-		return j.Drop(tx, id)
+		return j.Drop(tx, r.ID)
 	}
 	if inPlace[r.Op] || r.Op == attributes {
 		r.Now = is
 		r.Now.Until = j.now().UnixMilli()
 	}
-	return j.End(tx, id, r, r.Now, size, ok)
+	return j.End(tx, r.ID, r, r.Now, size, ok)
 }
 
 // Flush returns when everything that ended before is in the history, and what is too old is not.

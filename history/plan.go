@@ -34,16 +34,22 @@ const Restore = "restore"
 
 // Show returns what the step is called: the operation that it amounts to.
 func (s *Step) Show() string {
-	switch {
-	case s.Op != Restore:
+	if s.Op != Restore {
 		return s.Op
-	case s.want.Absent():
+	}
+	return Named(s.is, s.want)
+}
+
+// Named returns the operation that a change of a place from is to want amounts to.
+func Named(is, want State) string {
+	switch {
+	case want.Absent():
 		return "remove"
-	case s.want.Kind == vfs.DirKind:
+	case want.Kind == vfs.DirKind:
 		return "mkdir"
-	case s.want.Kind == vfs.LinkKind:
+	case want.Kind == vfs.LinkKind:
 		return "symlink"
-	case s.is.Absent():
+	case is.Absent():
 		return "create"
 	}
 	return "replace"
@@ -62,10 +68,10 @@ func (j *Journal) Plan(ctx context.Context, d vfs.Dir, base string, rows []*Row,
 			switch {
 			case !ok || r.Outside:
 				s.Err = vfs.Errorf(vfs.Denied, "this change reached outside of this directory; undo it where all of it is")
-			case r.Op == together:
-				s.Err = vfs.Errorf(vfs.Unsupported, "a patch cannot be undone; apply it in reverse")
+			case r.whole():
+				s.Err = vfs.Errorf(vfs.Unsupported, "an older host made this patch, and kept nothing; apply it in reverse")
 			case r.Op == copied:
-				s.Err = vfs.Errorf(vfs.Unsupported, "a copied directory cannot be taken back; remove it")
+				s.Err = vfs.Errorf(vfs.Unsupported, "this copied directory is too large to be taken back; remove it")
 			case s.Op == Restore && s.want.Kind == vfs.FileKind:
 				s.Err = p.readable(s.Path)
 				if s.Err == nil && r.Lost() {

@@ -22,7 +22,7 @@ func (j *Journal) Entries(ctx context.Context, top, before int64, each func(entr
 	}
 	var pending []*Row
 	for {
-		rows, err := j.read(ctx, columns+"WHERE top=? AND entry<? AND now IS NOT NULL ORDER BY entry DESC, id DESC LIMIT ?", top, before, page)
+		rows, err := j.read(ctx, columns+"WHERE top=? AND entry<? AND now IS NOT NULL ORDER BY entry DESC, id DESC, part DESC LIMIT ?", top, before, page)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (j *Journal) Since(ctx context.Context, top int64) (ms int64, err error) {
 	return ms, err
 }
 
-// touching selects the first change after the one with this id that is about the place path, or that moves a directory above it. Each place is
+// touching selects the places of the first change after the one with this id that is about the place path, or that moves a directory above it. Each place is
 // looked up by an index.
 func touching(path string, id int64) (text string, args []any) {
 	var b strings.Builder
@@ -77,10 +77,12 @@ func touching(path string, id int64) (text string, args []any) {
 func (j *Journal) next(ctx context.Context, path string, id int64) (*Row, error) {
 	where, args := touching(path, id)
 	rows, err := j.read(ctx, columns+where, args...)
-	if err != nil || len(rows) == 0 {
-		return nil, err
+	for _, r := range rows {
+		if r.Path == path || r.To == path || r.To != "" && within(path, r.Path) {
+			return r, err
+		}
 	}
-	return rows[0], nil
+	return nil, err
 }
 
 // Holding returns the rows of the root grant top that displaced the content of path, the newest first.
@@ -113,9 +115,9 @@ func (j *Journal) VersionOf(ctx context.Context, r *Row) (vfs.Version, error) {
 		return vfs.Version{}, err
 	}
 	r.Was.Version = v.String()
-	was, id := text(r.Was), r.ID
+	was, id, part := text(r.Was), r.ID, r.Part
 	j.db.Spare(func(tx *database.Tx) error {
-		_, err := tx.Exec("UPDATE journal SET was=? WHERE id=?", was, id)
+		_, err := tx.Exec("UPDATE journal SET was=? WHERE id=? AND part=?", was, id, part)
 		return err
 	})
 	return v, nil

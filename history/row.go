@@ -31,6 +31,7 @@ func (s State) Absent() bool { return s.Kind == vfs.Other }
 // Row is a change of one place.
 type Row struct {
 	ID      int64 // the number of the change in the record
+	Part    int   // which of its places, if it changes many; they are undone from the last on
 	Entry   int64 // the first ID of what was done together
 	Holders []int64
 	AtMs    int64
@@ -58,8 +59,11 @@ func (r *Row) Place() string {
 
 // Lost reports whether the row cannot be undone because what it displaced is not kept.
 func (r *Row) Lost() bool {
-	return r.Op == together || r.Op == copied || r.Was.Kind == vfs.FileKind && r.Kept == "" && r.Op != attributes
+	return r.whole() || r.Op == copied || r.Was.Kind == vfs.FileKind && r.Kept == "" && r.Op != attributes
 }
+
+// whole reports whether r is a change of many paths as older hosts noted it: as one, of which nothing is kept.
+func (r *Row) whole() bool { return r.Op == together && r.Was.Absent() && r.Now.Absent() }
 
 // Top is the root grant in whose bound it counts.
 func (r *Row) Top() int64 { return r.Holders[len(r.Holders)-1] }
@@ -74,7 +78,7 @@ func (r *Row) By(id int64) bool {
 	return false
 }
 
-const columns = `SELECT id, entry, grants, at, turn, op, path, target, outside, was, coalesce(now, plan), now IS NOT NULL, kept, bytes, undoes, undone FROM journal `
+const columns = `SELECT id, part, entry, grants, at, turn, op, path, target, outside, was, coalesce(now, plan), now IS NOT NULL, kept, bytes, undoes, undone FROM journal `
 
 func holdersText(all []int64) string {
 	var b strings.Builder
@@ -98,7 +102,7 @@ func scan(rows *database.Rows, text string, args ...any) (all []*Row, err error)
 		var path, target []byte
 		var kept sql.NullString
 		var undone sql.NullInt64
-		err := found.Scan(&r.ID, &r.Entry, &holders, &r.AtMs, &r.Turn, &r.Op, &path, &target, &r.Outside, &was, &now, &r.Done, &kept, &r.Bytes, &r.Undoes, &undone)
+		err := found.Scan(&r.ID, &r.Part, &r.Entry, &holders, &r.AtMs, &r.Turn, &r.Op, &path, &target, &r.Outside, &was, &now, &r.Done, &kept, &r.Bytes, &r.Undoes, &undone)
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,12 @@ func TestChangeEveryMount(t *testing.T) {
 	mounts := []string{"disk", "git", "memory", "over"}
 	var steps []step.Step
 	for i, m := range mounts {
-		for _, name := range []string{"edited", "moved", "removed", "leaves"} {
+		for _, name := range []string{"edited", "moved", "removed", "leaves", "emptied/file", "turned"} {
+			if dir, _, ok := strings.Cut(name, "/"); ok {
+				made, err := d.SubDir(m).Mkdir(t.Context(), dir)
+				check.OK(t, err)
+				made.Close()
+			}
 			_, err := d.Put(t.Context(), m+"/"+name, strings.NewReader(name+" of "+m), vfs.If{})
 			check.OK(t, err)
 		}
@@ -43,6 +48,9 @@ func TestChangeEveryMount(t *testing.T) {
 			step.Step{Verb: step.Move, Path: m + "/moved", To: m + "/fresh/moved"},
 			step.Step{Path: m + "/fresh/put", Data: []byte(m), If: vfs.If{Absent: true}},
 			step.Step{Verb: step.Remove, Path: m + "/removed"},
+			step.Step{Verb: step.Remove, Path: m + "/emptied/file"}, step.Step{Verb: step.Remove, Path: m + "/emptied"},
+			step.Step{Verb: step.Remove, Path: m + "/turned"}, step.Step{Verb: step.Mkdir, Path: m + "/turned"},
+			step.Step{Path: m + "/turned/within", Data: []byte(m)},
 			step.Step{Verb: step.Move, Path: m + "/leaves", To: mounts[(i+1)%len(mounts)] + "/arrives"},
 		)
 	}
@@ -68,10 +76,20 @@ func TestChangeEveryMount(t *testing.T) {
 	var want strings.Builder
 	for i, m := range mounts {
 		from := mounts[(i+len(mounts)-1)%len(mounts)]
-		fmt.Fprintf(&want, "%s/arrives: leaves of %s\n%[1]s/edited: changed of %[1]s\n%[1]s/fresh/moved: moved of %[1]s\n%[1]s/fresh/put: %[1]s\n", m, from)
+		fmt.Fprintf(&want, "%s/arrives: leaves of %s\n%[1]s/edited: changed of %[1]s\n%[1]s/fresh/moved: moved of %[1]s\n%[1]s/fresh/put: %[1]s\n%[1]s/turned/within: %[1]s\n", m, from)
 	}
 	if now := holds(t, d, mounts); now != want.String() {
 		t.Errorf("there is\n%s, want\n%s", now, want.String())
+	}
+	after := want.String()
+	for _, want := range []string{before, after, before, after} { // an undo is a change, which can be undone
+		page, err := d.History(t.Context(), vfs.PastQuery{Limit: 1})
+		check.OK(t, err)
+		_, err = d.Undo(t.Context(), vfs.Undo{ID: page.Entries[0].ID})
+		check.OK(t, err)
+		if now := holds(t, d, mounts); now != want {
+			t.Errorf("after an undo there is\n%s, want\n%s", now, want)
+		}
 	}
 	if entries, err := os.ReadDir(below); err != nil || len(entries) != 0 {
 		t.Errorf("what lies below the overlay has %d entries, %v", len(entries), err)

@@ -10,6 +10,7 @@ import (
 
 	"capd/client"
 	"capd/state"
+	"capd/vfs"
 	edits "capd/vfs/edit"
 	"capd/vfs/step"
 )
@@ -93,6 +94,21 @@ func TestPatchKilled(t *testing.T) {
 			taken++
 		default:
 			t.Fatalf("round %d: the files have %q, and %d patches were answered", round, first, next)
+		}
+	}
+	c, err := client.Dial(t.Context(), loc)
+	ok(t, err)
+	defer c.Close()
+	for _, is := range []int{next - 2, next - 1} { // undone, and that undone
+		page, err := c.Dir(t.Context()).History(t.Context(), vfs.PastQuery{Limit: 1})
+		ok(t, err)
+		_, err = c.Dir(t.Context()).Undo(t.Context(), vfs.Undo{ID: page.Entries[0].ID})
+		ok(t, err)
+		for i := range files {
+			text, err := os.ReadFile(filepath.Join(p.served, fmt.Sprint(i), "f"))
+			if ok(t, err); string(text) != fmt.Sprintln(is) {
+				t.Fatalf("undone, file %d has %q, want %d", i, text, is)
+			}
 		}
 	}
 	ok(t, host.Process.Kill())
