@@ -27,7 +27,8 @@ type Config struct {
 	Limits      meter.Limits // of all guests together; where it is silent, meter.HostLimits holds
 	GuestLimits meter.Limits // of each grant; where it is silent, meter.GrantLimits holds
 
-	Record Record
+	Record  Record
+	History History
 
 	Mounts []Mount // at least one
 	Roots  []Root  // what some of the mounts are for

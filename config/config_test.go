@@ -35,6 +35,7 @@ var full = &config.Config{
 	Limits:      meter.Limits{meter.Connections: 512, meter.ReplyBytes: -1},
 	GuestLimits: meter.Limits{meter.StoredBytes: 1024, meter.Nodes: 1000},
 	Record:      config.Record{Keep: 90 * 24 * time.Hour, Size: 256 << 20, OTLP: "https://collector:4318"},
+	History:     config.History{Bytes: 64 << 20, Changes: 200, Keep: 12 * time.Hour, Total: 1e9},
 	Mounts: []config.Mount{
 		{
 			Path: "project", URL: "overlay:physical:../src", ReadOnly: true, Links: config.LinksRefuse,

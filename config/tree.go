@@ -37,6 +37,7 @@ func (r *reader) config(n ast.Node) *Config {
 		key{"limits", "", r.limits("limits", &c.Limits)},
 		key{"guestLimits", "", r.limits("guestLimits", &c.GuestLimits)},
 		key{"record", "", r.record(&c.Record)},
+		key{"history", "", r.history(&c.History)},
 		key{"mounts", "mounts: and at least one mount, with path and url", func(n ast.Node) {
 			r.list(n, "mounts", func(n ast.Node) { c.Mounts = append(c.Mounts, r.mount(n, mounts)) })
 			if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {

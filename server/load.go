@@ -34,6 +34,7 @@ func (s *Server) Load(name string) ([]Guest, error) {
 	s.Limits, s.GuestLimits = c.Limits, c.GuestLimits
 	s.Unrecorded, s.Retention = s.Unrecorded || c.Record.Off, Retention{Keep: c.Record.Keep, Size: int64(c.Record.Size)}
 	s.Telemetry = c.Record.OTLP
+	s.History = HistoryBounds{Bytes: int64(c.History.Bytes), Changes: c.History.Changes, Age: c.History.Keep, All: int64(c.History.Total)}
 	if s.Mounts, err = s.mountsOf(c, here); err != nil {
 		return nil, err
 	}

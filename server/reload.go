@@ -105,5 +105,8 @@ func (s *Server) fixed(next *Server) (all []string) {
 	if next.Unrecorded != s.Unrecorded || next.Retention != s.Retention || next.Telemetry != s.Telemetry {
 		all = append(all, "record")
 	}
+	if next.History != s.History {
+		all = append(all, "history")
+	}
 	return all
 }
