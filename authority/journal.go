@@ -285,6 +285,11 @@ func (k *keeping) left(op membrane.Op) {
 		return
 	}
 	switch op.Kind {
+	case membrane.OpRename: // between two stores a file is copied, and gets another time
+		if is := k.host.look(context.Background(), op.To); !k.row.Outside && is.Kind == vfs.FileKind && k.row.Now.Kind == vfs.FileKind &&
+			is.Size == k.row.Now.Size && is.Modified != k.row.Now.Modified {
+			k.row.Now, k.row.Late = is, true
+		}
 	case membrane.OpAttributes, membrane.OpMkdir, membrane.OpCopy, membrane.OpSymlink, membrane.OpWrite, membrane.OpAppend, membrane.OpTruncate:
 		k.row.Now = k.host.look(context.Background(), op.Path)
 	}

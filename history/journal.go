@@ -141,14 +141,14 @@ func (j *Journal) End(tx *database.Tx, id int64, r *Row, now State, bytes int64,
 	if !kept {
 		bytes = 0
 	}
-	if inPlace[r.Op] && now.Kind == vfs.FileKind { // it was looked at late: perhaps another change was there first
-		where, args := touching(r.Path, id)
+	if (inPlace[r.Op] || r.Late) && now.Kind == vfs.FileKind { // it was looked at late: perhaps another change was there first
+		where, args := touching(r.Place(), id)
 		later, err := scan(&tx.Rows, columns+where, args...)
 		if err != nil {
 			return err
 		}
 		if len(later) > 0 {
-			now = State{Until: now.Until}
+			now = State{Kind: vfs.FileKind, Until: now.Until}
 		}
 	}
 	if inPlace[r.Op] && now.Kind != vfs.FileKind {

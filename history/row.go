@@ -47,6 +47,7 @@ type Row struct {
 	Bytes   int64  // that are kept
 	Undoes  bool   // it is a part of an undo
 	Undone  int64  // the entry that undid it; 0 for none
+	Late    bool   // Now was looked at after the change; not kept
 }
 
 // Place is where Was and Now are.
