@@ -290,7 +290,7 @@ func (p *Plan) matches(ctx context.Context, s *Step, is State) error {
 		return vfs.Errorf(vfs.Conflict, "it is a %v now", is.Kind)
 	case left.Kind == vfs.LinkKind && left.Target != is.Target:
 		return errChanged
-	case left.Kind == vfs.DirKind && cmp.Or(left.Identity, is.Identity) != cmp.Or(is.Identity, left.Identity):
+	case left.Kind == vfs.DirKind && cmp.Or(left.Identity, is.Identity) != cmp.Or(is.Identity, left.Identity) && !p.remade(ctx, s, is):
 		return vfs.Errorf(vfs.Conflict, "it is another directory now")
 	case left.Kind != vfs.FileKind:
 		return nil
@@ -304,6 +304,27 @@ func (p *Plan) matches(ctx context.Context, s *Step, is State) error {
 		return nil
 	}
 	return errChanged
+}
+
+// remade reports whether the directory is stands for the one that the change of s left: each time that it was removed, an undo made it again.
+func (p *Plan) remade(ctx context.Context, s *Step, is State) bool {
+	place, id, identity := s.row.Place(), s.row.ID, s.is.Identity
+	for {
+		r, err := p.journal.next(ctx, place, id)
+		switch {
+		case err != nil:
+			return false
+		case r == nil:
+			return identity == is.Identity
+		case r.To != "" && within(place, r.Path):
+			place = r.To + place[len(r.Path):]
+		case r.Now.Kind == vfs.DirKind && r.Undoes:
+			identity = r.Now.Identity
+		case r.Now.Kind == vfs.DirKind:
+			return false
+		}
+		id = r.ID
+	}
 }
 
 var errChanged = vfs.Errorf(vfs.Conflict, "it was changed since")

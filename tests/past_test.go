@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,4 +31,31 @@ func TestUndoMoveBetweenMounts(t *testing.T) {
 		_, err = d.Undo(ctx, vfs.Undo{ID: page.Entries[1].ID})
 		is(t, "undo of a move of what was changed since", err, "conflict")
 	}
+}
+
+// A directory that an undo brought back is the one that was removed, for an undo of what made it.
+func TestUndoAfterUndoOfDirectories(t *testing.T) {
+	h := serve(t)
+	ctx := t.Context()
+	d := dial(t, h.locator).Dir(ctx).SubDir("project")
+	mkdir := func(path string) {
+		t.Helper()
+		_, err := d.CreateDir(ctx, path)
+		ok(t, err)
+	}
+	mkdir("made")
+	ok(t, d.Remove(ctx, "made", vfs.If{}))
+	_, err := d.Undo(ctx, vfs.Undo{Last: 1}) // the removal
+	ok(t, err)
+	_, err = d.Undo(ctx, vfs.Undo{Last: 1}) // the directory
+	ok(t, err)
+	if _, err := os.Stat(filepath.Join(h.served, "made")); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+	mkdir("theirs")
+	ok(t, os.Remove(filepath.Join(h.served, "theirs")))
+	ok(t, os.Mkdir(filepath.Join(h.served, "keeps the inode busy"), 0o755))
+	ok(t, os.Mkdir(filepath.Join(h.served, "theirs"), 0o755))
+	_, err = d.Undo(ctx, vfs.Undo{Last: 1})
+	is(t, "undo of a directory in whose place is another", err, "conflict")
 }
