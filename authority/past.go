@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"capd/history"
@@ -263,6 +264,9 @@ func (r reader) chosen(ctx context.Context, w vfs.Undo) (rows []*history.Row, er
 		}
 		return !enough && refused == nil && (w.Last == 0 || entries < w.Last)
 	})
+	if err == nil && refused == nil && w.SinceMs != 0 {
+		rows, err = r.effective(ctx, rows)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -272,6 +276,28 @@ func (r reader) chosen(ctx context.Context, w vfs.Undo) (rows []*history.Row, er
 		return nil, vfs.Errorf(vfs.NotFound, "the history has no such change; see history")
 	}
 	return rows, nil
+}
+
+// effective returns rows without the undos all of whose entries are among rows, and without these entries: together they changed nothing.
+func (r reader) effective(ctx context.Context, rows []*history.Row) ([]*history.Row, error) {
+	undone := map[int64]map[int64]bool{} // undo -> what it undid
+	for _, row := range rows {
+		if row.Undone != 0 {
+			if undone[row.Undone] == nil {
+				undone[row.Undone] = map[int64]bool{}
+			}
+			undone[row.Undone][row.Entry] = true
+		}
+	}
+	all, err := r.host.past.Undone(ctx, r.top())
+	if err != nil {
+		return nil, err
+	}
+	idle := map[int64]bool{}
+	for by, entries := range undone {
+		idle[by] = all[by] == len(entries)
+	}
+	return slices.DeleteFunc(rows, func(row *history.Row) bool { return idle[row.Entry] || idle[row.Undone] }), nil
 }
 
 // undoRows undoes rows, the newest first.

@@ -85,6 +85,28 @@ func (j *Journal) next(ctx context.Context, path string, id int64) (*Row, error)
 	return nil, err
 }
 
+// Undone returns how many entries of the root grant top each undo has undone.
+func (j *Journal) Undone(ctx context.Context, top int64) (all map[int64]int, err error) {
+	all = map[int64]int{}
+	err = j.db.Read(ctx, func(rows *database.Rows) error {
+		found, err := rows.Query("SELECT undone, count(DISTINCT entry) FROM journal WHERE top=? AND undone IS NOT NULL GROUP BY undone", top)
+		if err != nil {
+			return err
+		}
+		defer found.Close()
+		for found.Next() {
+			var by int64
+			var n int
+			if err := found.Scan(&by, &n); err != nil {
+				return err
+			}
+			all[by] = n
+		}
+		return found.Err()
+	})
+	return all, err
+}
+
 // Holding returns the rows of the root grant top that displaced the content of path, the newest first.
 func (j *Journal) Holding(ctx context.Context, top int64, path string) ([]*Row, error) {
 	return j.read(ctx, columns+"WHERE (path=? AND target IS NULL OR target=?) AND top=? AND now IS NOT NULL ORDER BY id DESC LIMIT 1000", []byte(path), []byte(path), top)

@@ -59,3 +59,29 @@ func TestUndoAfterUndoOfDirectories(t *testing.T) {
 	_, err = d.Undo(ctx, vfs.Undo{Last: 1})
 	is(t, "undo of a directory in whose place is another", err, "conflict")
 }
+
+// An undo of all since a time does not make again, and undo again, what was undone since.
+func TestUndoSinceSkipsWhatIsUndone(t *testing.T) {
+	h := serve(t)
+	ctx := t.Context()
+	d := dial(t, h.locator).Dir(ctx).SubDir("project")
+	put := func(path, text string) {
+		t.Helper()
+		_, err := d.Put(ctx, path, strings.NewReader(text), vfs.If{})
+		ok(t, err)
+	}
+	put("a", "one")
+	put("a", "two")
+	_, err := d.Undo(ctx, vfs.Undo{SinceMs: 1})
+	ok(t, err)
+	put("b", "three")
+	plan, err := d.Undo(ctx, vfs.Undo{SinceMs: 1, DryRun: true})
+	ok(t, err)
+	if len(plan.Steps) != 1 || plan.Steps[0].Path != "b" {
+		t.Errorf("the undo would do %+v", plan.Steps)
+	}
+	for range 2 {
+		_, err = d.Undo(ctx, vfs.Undo{SinceMs: 1})
+	}
+	is(t, "undo when all is undone", err, "notFound")
+}
