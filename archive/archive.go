@@ -20,6 +20,10 @@ type Limits struct {
 	Entries int   // files and directories; 100,000
 	Bytes   int64 // of all files; 4 GiB
 	Ratio   int64 // bytes of all files for each byte of the archive; 200. The first 16 MiB do not count
+
+	// Memory and Disk are told how many more bytes the tree needs in memory, until it is closed, and in a temporary file. Their errors end Open.
+	// Nil allows any number.
+	Memory, Disk func(bytes int64) error
 }
 
 // The default of Limits.
@@ -40,8 +44,16 @@ func (l Limits) orDefault() Limits {
 	if l.Ratio <= 0 {
 		l.Ratio = maxRatio
 	}
+	if l.Memory == nil {
+		l.Memory = unbounded
+	}
+	if l.Disk == nil {
+		l.Disk = unbounded
+	}
 	return l
 }
+
+func unbounded(int64) error { return nil }
 
 // Tree is what an archive holds.
 type Tree struct {

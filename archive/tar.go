@@ -132,6 +132,9 @@ func (s *spooling) Write(p []byte) (int, error) {
 	if size > maxSpool {
 		return 0, vfs.Errorf(vfs.Limit, "the archive unpacks to more than %d MiB; use zip, or several archives", maxSpool>>20)
 	}
+	if err := s.tree.limits.Disk(int64(len(p))); err != nil {
+		return 0, err
+	}
 	n, err := s.to.WriteAt(p, s.size)
 	if s.size += int64(n); err != nil {
 		err = vfs.Hide(err)

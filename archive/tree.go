@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -114,8 +115,11 @@ func (t *Tree) count(size int64) error {
 		return vfs.Errorf(vfs.Limit, "the files of the archive have more than %d bytes", l.Bytes)
 	}
 	t.bytes += size
-	return t.dense(t.bytes)
+	return cmp.Or(t.dense(t.bytes), t.limits.Memory(entryBytes))
 }
+
+// entryBytes is about how much memory an entry takes in the tree.
+const entryBytes = 512
 
 // dense answers limit if the archive holds too many bytes for its size.
 func (t *Tree) dense(bytes int64) error {

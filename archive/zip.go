@@ -18,15 +18,17 @@ const maxDirectory = 16 << 20
 
 // readZip reads a zip file. What its directory says holds. The names that stand before the contents are not looked at.
 func (t *Tree) readZip(r source) error {
-	directory := &bounded{r: r, left: maxDirectory}
+	directory := &bounded{r: r, left: maxDirectory, take: t.limits.Memory}
 	z, err := zip.NewReader(directory, r.Size())
 	switch {
+	case directory.refused != nil:
+		return directory.refused
 	case directory.left < 0:
 		return vfs.Errorf(vfs.Limit, "the archive's directory has more than %d bytes", maxDirectory)
 	case err != nil && err != zip.ErrInsecurePath: // names are checked below
 		return reading(err)
 	}
-	directory.left = math.MaxInt64 // now it reads contents
+	directory.left, directory.take = math.MaxInt64, unbounded // now it reads contents
 	all := make([]extent, 0, len(z.File))
 	for _, f := range z.File {
 		e, err := t.addZipped(f)
@@ -93,13 +95,21 @@ func apart(all []extent) error {
 	return nil
 }
 
-// bounded reads at most left bytes. Then left is below 0.
+// directoryBytes is about how much memory a byte of a zip file's directory takes.
+const directoryBytes = 8
+
+// bounded reads at most left bytes. Then left is below 0. take allows the memory for each.
 type bounded struct {
-	r    io.ReaderAt
-	left int64
+	r       io.ReaderAt
+	left    int64
+	take    func(int64) error
+	refused error // by take
 }
 
 func (b *bounded) ReadAt(p []byte, off int64) (int, error) {
+	if b.refused = b.take(directoryBytes * int64(len(p))); b.refused != nil {
+		return 0, b.refused
+	}
 	if b.left < math.MaxInt64 {
 		if b.left -= int64(len(p)); b.left < 0 {
 			return 0, io.ErrUnexpectedEOF

@@ -37,6 +37,9 @@ const conditional = "a condition on a version: read"
 // onePatch changes f and makes new/f.
 const onePatch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-content\n+patched\n--- /dev/null\n+++ b/new/f\n@@ -0,0 +1 @@\n+new\n"
 
+// noEntries is a zip file that holds nothing.
+const noEntries = "PK\x05\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+
 var thisVersion = vfs.If{Is: sha256.Sum256([]byte("content"))}
 
 var dirNeeds = []needing{
@@ -116,6 +119,11 @@ var dirNeeds = []needing{
 	{"move", client.Move | client.Read | client.Write, "read is needed at the source alone, and write at the target; a condition on the target's version: read there; `replace`: delete at the target",
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
 			return d.Move(ctx, "f", d, "sub/f", vfs.If{}, vfs.If{})
+		}},
+	{"extract", client.Read | client.Write, "read is needed of the archive alone, and write at the target; executable files in a directory that is there: metadata there",
+		func(ctx context.Context, d *client.Dir, _ *client.File) error {
+			_, err := d.Extract(ctx, "z.zip", d, "sub/out")
+			return err
 		}},
 	{"copy", client.Read | client.Write, "of a directory: list; read is needed at the source alone, and write at the target; a condition on the target's version: read there; `replace`: delete at the target",
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
@@ -236,6 +244,8 @@ func TestRightsOverTheWire(t *testing.T) {
 			_, err = sub.Put(ctx, name, strings.NewReader(name), vfs.If{})
 			ok(t, err)
 		}
+		_, err = at.Put(ctx, "z.zip", strings.NewReader(noEntries), vfs.If{})
+		ok(t, err)
 		less := at.Narrow(keep)
 		defer less.Close()
 		if got, err := less.Rights(ctx); err != nil || got != keep {

@@ -7999,6 +7999,129 @@ func (s Dir_copy_Results) SetSizeBytes(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
+type Dir_extract_Params capnp.Struct
+
+// Dir_extract_Params_TypeID is the unique identifier for the type Dir_extract_Params.
+const Dir_extract_Params_TypeID = 0xd7b338cc1717bbaf
+
+func (s Dir_extract_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_extract_Params) DecodeFromPtr(p capnp.Ptr) Dir_extract_Params {
+	return Dir_extract_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_extract_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_extract_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_extract_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_extract_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_extract_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_extract_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_extract_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_extract_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_extract_Params) Dst() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(1)
+	return p.Interface()
+}
+
+func (s Dir_extract_Params) HasDst() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_extract_Params) SetDst(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+func (s Dir_extract_Params) NewPath() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Dir_extract_Params) HasNewPath() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Dir_extract_Params) NewPathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Dir_extract_Params) SetNewPath(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+type Dir_extract_Results capnp.Struct
+
+// Dir_extract_Results_TypeID is the unique identifier for the type Dir_extract_Results.
+const Dir_extract_Results_TypeID = 0x9ef0b315b370fde9
+
+func (s Dir_extract_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_extract_Results) DecodeFromPtr(p capnp.Ptr) Dir_extract_Results {
+	return Dir_extract_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_extract_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_extract_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_extract_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_extract_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_extract_Results) Entries() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Dir_extract_Results) SetEntries(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Dir_extract_Results) SizeBytes() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Dir_extract_Results) SetSizeBytes(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
 type Step capnp.Struct
 
 type Step_edit Step
@@ -11289,6 +11412,9 @@ var Dir_change = vat.Method[Dir_change_Params, Dir_change_Results]{Interface: Di
 // Dir_copy describes Dir.copy to package vat.
 var Dir_copy = vat.Method[Dir_copy_Params, Dir_copy_Results]{Interface: Dir_TypeID, ID: 31, Name: "Dir.copy", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 0}}
 
+// Dir_extract describes Dir.extract to package vat.
+var Dir_extract = vat.Method[Dir_extract_Params, Dir_extract_Results]{Interface: Dir_TypeID, ID: 32, Name: "Dir.extract", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 0}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
 
@@ -11306,6 +11432,9 @@ const Dir_createDir_Results_dir vat.Field = 0
 
 // Dir_createFile_Results_file is the place of the field file of Dir_createFile_Results in a pipelined path.
 const Dir_createFile_Results_file vat.Field = 0
+
+// Dir_extract_Params_dst is the place of the field dst of Dir_extract_Params in a pipelined path.
+const Dir_extract_Params_dst vat.Field = 1
 
 // Dir_get_Results_node is the place of the field node of Dir_get_Results in a pipelined path.
 const Dir_get_Results_node vat.Field = 0

@@ -315,6 +315,21 @@ func (d *Dir) Copy(ctx context.Context, path string, dst *Dir, newPath string, f
 	return done, err
 }
 
+// Extract extracts the archive at path to newPath in dst: all of it or nothing. newPath may be "" for dst itself. See
+// help("Dir.extract").
+func (d *Dir) Extract(ctx context.Context, path string, dst *Dir, newPath string) (done Copied, err error) {
+	if err := cmp.Or(d.at(path), dst.at(newPath)); err != nil {
+		return done, err
+	}
+	err = dst.lent(wire.Do(ctx, d.cap, schema.Dir_extract, func(p schema.Dir_extract_Params, caps *vat.Caps) error {
+		return cmp.Or(dst.lend(caps, p.SetDst), p.SetPath(path), p.SetNewPath(newPath))
+	}, func(r schema.Dir_extract_Results, _ *vat.Caps) error {
+		done = Copied{int64(r.Entries()), int64(r.SizeBytes())}
+		return nil
+	}))
+	return done, err
+}
+
 // CopyTo is Copy of an entry, for [vfs.Dir]s. It answers crossDevice for a dst that is not of this host.
 func (d *Dir) CopyTo(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) (entries, bytes int64, err error) {
 	if err := cmp.Or(d.open(), vfs.CheckName(name), vfs.CheckName(newName)); err != nil {

@@ -509,6 +509,16 @@ interface Dir {
   # It needs the right to read, for a directory also to list, and to write at the target, with replace also to delete. limit: more than
   # 65536 entries. outside: a link in the directory leads out of it. unsupported: a link by itself; this host does not serve dst, or dst came over
   # another connection. conflict: it changed meanwhile. invalid: into itself. isDir, notRegular: replace of what is no file.
+
+  extract @32 (path :Text, dst :Dir, newPath :Text) -> (entries :UInt64, sizeBytes :UInt64);
+  # Extracts the archive at path (zip, tar, tar.gz or tar.zst, told by its content) to newPath in dst, durably: all of it or nothing. dst is
+  # as in copy. If nothing is at newPath, a directory is made there, as copy makes one. If a directory is there, or newPath is empty, what the
+  # archive holds is added to it as one change: at most 1,000 files and directories, and 64 MiB. Nothing is replaced: exists. Executable
+  # bits are kept, times are not. entries and sizeBytes are what was made, as in copy. It needs the right to read the archive, and to write
+  # at the target; to add executable files to a directory also metadata. invalid: not an archive, a damaged one, one whose entries share bytes, or a name that could
+  # not be made. unsupported: a link, a sparse file, an encrypted one, or dst as in copy. notRegular: a device. exists: two entries of one name, or something is
+  # there. limit: more than 65536 entries, 4 GiB, 200 times the archive, 1 GiB of a tar file that is compressed, or what may be kept
+  # for the guest meanwhile.
 }
 
 struct Step {

@@ -413,6 +413,21 @@ func (a *asker) archive(d dirCap, path, format string) {
 	})
 }
 
+// extract extracts path to newPath below dst. A dst without a capability is sent as null.
+func (a *asker) extract(d dirCap, path string, dst dirCap, newPath string) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.extract %q to %q in %q", d.how, path, newPath, dst.how), schema.Dir_extract, func(p schema.Dir_extract_Params, caps *vat.Caps) error {
+		if dst.Cap != nil {
+			if err := p.SetDst(caps.Put(dst.AddRef())); err != nil {
+				return err
+			}
+		}
+		return firstError(p.SetPath(path), p.SetNewPath(newPath))
+	}, func(r schema.Dir_extract_Results, _ *vat.Caps) (string, error) {
+		return fmt.Sprintf("%d entries, %d bytes", r.Entries(), r.SizeBytes()), nil
+	})
+}
+
 // copy copies path to newPath below dst. A dst without a capability is sent as null.
 func (a *asker) copy(d dirCap, path string, dst dirCap, newPath string, from, to condition, over bool) {
 	a.Helper()

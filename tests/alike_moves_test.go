@@ -3,8 +3,11 @@
 package tests
 
 import (
+	"archive/zip"
+	"bytes"
 	"fmt"
 	"strings"
+	"testing"
 
 	schema "capd/capnp"
 	"capd/vat"
@@ -128,8 +131,20 @@ func changeMoves(a *asker) {
 	a.move(ro, "b", m, "x", condition{}, condition{})
 	a.move(m, "b", own, "x", condition{}, condition{})
 	a.move(m, "b", missing, "x", condition{}, condition{})
+	// Archives.
+	a.put(root, "m/k/nothing.zip", noEntries, condition{}, false)
+	a.put(root, "m/k/some.zip", someZip(a), condition{}, false)
+	for _, ex := range [][2]string{
+		{"some.zip", "got"}, {"some.zip", "got"}, {"nothing.zip", "hollow"}, {"some.zip", "hollow"}, {"nothing.zip", "hollow"}, {"some.zip", "f"}, {"some.zip", "f/in"}, {"some.zip", "missing/in"}, {"some.zip", "../up"},
+		{"some.zip", "bad\xff"}, {"some.zip", ""}, {"nothing.zip", ""}, {"f", "none"}, {"d", "none"}, {"missing", "none"}, {"", "none"}, {"../some.zip", "none"},
+	} {
+		a.extract(k, ex[0], dirCap{}, ex[1])
+	}
+	a.tree("what was extracted", k)
+
 	for _, dst := range []dirCap{dirCap(f), ro, own, missing, taken} {
 		a.copy(m, "b", dst, "copied", condition{}, condition{}, false)
+		a.extract(k, "some.zip", dst, "extracted")
 	}
 	a.copy(ro, "b", m, "copied too", condition{}, condition{}, false)
 	a.move(m, "b", taken, "x", condition{}, condition{})
@@ -312,4 +327,16 @@ func changeDeep(a *asker) {
 	for _, path := range []string{"deep", "long"} {
 		a.wipe(a.openDir(root, path))
 	}
+}
+
+// someZip is a zip file with a file and a directory.
+func someZip(t testing.TB) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range []string{"in/file", "hollow/"} {
+		_, err := z.Create(name)
+		ok(t, err)
+	}
+	ok(t, z.Close())
+	return b.String()
 }

@@ -297,6 +297,21 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d entries, more %v", entries.Len(), h.More())
 		}
 	})
+	run("extract", func(g *goGuest) {
+		_, err := goDo(g, g.dir, schema.Dir_put, func(p schema.Dir_put_Params) error {
+			ok(g, p.SetPath("z.zip"))
+			return p.SetData([]byte(noEntries))
+		})
+		ok(g, err)
+		r, err := goDo(g, g.dir, schema.Dir_extract, func(p schema.Dir_extract_Params) error {
+			ok(g, p.SetPath("z.zip"))
+			return p.SetNewPath("extracted")
+		})
+		ok(g, err)
+		if r.Entries() != 1 || r.SizeBytes() != 0 {
+			g.Errorf("%d entries of %d bytes were extracted", r.Entries(), r.SizeBytes())
+		}
+	})
 	run("copy", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_copy, func(p schema.Dir_copy_Params) error {
 			ok(g, p.SetPath("docs/b.md"))

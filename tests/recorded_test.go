@@ -42,6 +42,12 @@ var guestChanges = map[string]change{
 		_, err = d.Copy(t.Context(), "made", d, "new", vfs.If{}, vfs.If{})
 		ok(t, err)
 	}, "copy"},
+	"Dir.extract": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
+		_, err := d.Put(t.Context(), "z.zip", strings.NewReader(noEntries), vfs.If{})
+		ok(t, err)
+		_, err = d.Extract(t.Context(), "z.zip", d, "new")
+		ok(t, err)
+	}, "copy"},
 	"Dir.patch": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
 		_, err := d.Patch(t.Context(), []byte("--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+new\n"), client.PatchOptions{})
 		ok(t, err)
@@ -83,6 +89,9 @@ func sharedOf(t *testing.T, c *client.Conn, d *client.Dir) (id string, r *client
 	t.Cleanup(func() { r.Close() })
 	return id, r
 }
+
+// noEntries is a zip file that holds nothing.
+const noEntries = "PK\x05\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // change is a method that changes something. leaves is the operation or the kind of the entry that it leaves.
 type change struct {

@@ -82,6 +82,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_move, wire.Ordered(membrane.OpRename, (*server).move), vat.Heavy()),
 		// may copy a whole tree
 		vat.Handle(schema.Dir_copy, wire.Ordered(membrane.OpCopy, (*server).copy), vat.Heavy()),
+		// unpacks an archive, and makes what it holds
+		vat.Handle(schema.Dir_extract, wire.Ordered(membrane.OpRead, (*server).extract), vat.Heavy()),
 		// asks the store once
 		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.OpStat, (*server).stat), vat.Try()),
 		// looks at every entry below

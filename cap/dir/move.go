@@ -96,7 +96,10 @@ func (s *server) ends(ctx context.Context, caps *vat.Caps, p moveParams, op memb
 }
 
 // destination returns the Dir of this host that a call names as dst, or this one. An error is about newPath.
-func (s *server) destination(ctx context.Context, caps *vat.Caps, p moveParams, newPath string) (vfs.Dir, error) {
+func (s *server) destination(ctx context.Context, caps *vat.Caps, p interface {
+	HasDst() bool
+	Dst() capnp.Interface
+}, newPath string) (vfs.Dir, error) {
 	if !p.HasDst() {
 		return s.dir, nil
 	}

@@ -33,7 +33,7 @@ var valueKinds = map[string]string{
 	"state": "dirs", "store": "dirs", "socket-dir": "dirs", "dir": "dirs",
 
 	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "patch path": "path", "append path": "path", "stat path": "path",
-	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "cp from": "path", "cp to": "path", "attenuate path": "path", "glob pattern": "path",
+	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "cp from": "path", "cp to": "path", "extract archive": "path", "extract dir": "path", "attenuate path": "path", "glob pattern": "path",
 	"get path": "path", "set path": "path", "history path": "path", "undo in": "path", "history guest": "guest", "undo guest": "guest",
 
 	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "ask id": "ask", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root", "invites revoke": "invite",

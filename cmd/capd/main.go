@@ -87,6 +87,7 @@ type commands struct {
 	Touch     touchCommand     `cmd:"" group:"guest" help:"Set when files were modified, and make those that are missing."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or a directory."`
 	Archive   archiveCommand   `cmd:"" group:"guest" help:"Write a directory as a zip or tar file."`
+	Extract   extractCommand   `cmd:"" group:"guest" help:"Extract an archive that the host serves into a directory."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
 	Grep      grepCommand      `cmd:"" group:"guest" help:"Search the contents of files."`
 	Changed   changedCommand   `cmd:"" group:"guest" help:"Say which files are not as they were."`

@@ -25,6 +25,7 @@ const MaxBytes = 64 << 20
 type Options struct {
 	DryRun bool // only say what would be wrong, and what would come of it
 	Read   bool // whoever asks has read what the conditions are on, so no rule asks about that again
+	Whole  bool // whoever asks knows nothing of steps, so an error names the path alone
 }
 
 // Made is what becomes of one path.
@@ -67,6 +68,9 @@ func Do(ctx context.Context, d vfs.Dir, steps []step.Step, o Options) ([]Made, e
 	}
 	for i := range steps {
 		if err := p.step(&steps[i]); err != nil {
+			if o.Whole {
+				return nil, vfs.At(steps[i].Path, err)
+			}
 			return nil, which(i, len(steps), steps[i].Path, err)
 		}
 	}

@@ -166,10 +166,15 @@ func (p *planner) put(n *node, s *step.Step) error {
 	if s.Exec != nil {
 		exec = *s.Exec
 	}
-	data := s.Data
-	n.is = diff.State{Kind: vfs.FileKind, Version: sha256.Sum256(data), Exec: exec}
-	s.Left, n.size = n.is.Version, int64(len(data))
-	n.open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	from := s.Source
+	if from == nil {
+		data := s.Data
+		from = &step.Source{Version: sha256.Sum256(data), Size: int64(len(data)), Open: func(context.Context) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(data)), nil
+		}}
+	}
+	n.is = diff.State{Kind: vfs.FileKind, Version: from.Version, Exec: exec}
+	s.Left, n.size, n.open = from.Version, from.Size, from.Open
 	return p.placeable(s.Path, n)
 }
 

@@ -28,13 +28,10 @@ func Copying(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName
 	if err := foremost(errs[:]...); err != nil {
 		return err
 	}
-	if !ok {
-		return do(src, dst)
-	}
-	if of && kind == vfs.DirKind && v.guards == d.guards && strings.HasPrefix(d.path+"/", vfs.Join(v.path, name)+"/") {
+	if ok && of && kind == vfs.DirKind && v.guards == d.guards && strings.HasPrefix(d.path+"/", vfs.Join(v.path, name)+"/") {
 		return vfs.Errorf(vfs.Invalid, "a directory cannot be copied into itself; choose a place outside of it")
 	}
-	return v.carried(dst, do)
+	return carried(src, dst, do)
 }
 
 // Copied runs do, which makes the new directory name in d with everything in it, as one change: guards see one [OpCopy] around

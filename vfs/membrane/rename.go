@@ -67,7 +67,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 		if err := onlyFile(false); err != nil {
 			return err
 		}
-		return v.carried(d, func(src, dst vfs.Dir) error { return carry(ctx, src, name, dst, newName, from, to) })
+		return carried(v, d, func(src, dst vfs.Dir) error { return carry(ctx, src, name, dst, newName, from, to) })
 	}
 	// Between two grants the guards and meters of both apply. The store reports only
 	// what was overwritten, which belongs to the target.
@@ -96,11 +96,11 @@ func onto(k OpKind, to vfs.If) mode {
 // copied, compared and removed. Whoever may move or copy need not have them.
 const carries = Read | Write | Delete | List | Metadata
 
-// carried runs do with views of v and dst that have these rights too. The caller has checked
+// carried runs do with views of src and dst that have these rights too. The caller has checked
 // that the move may be made. What the gates refuse is refused all the same.
-func (v *dirView) carried(dst vfs.Dir, do func(src, dst vfs.Dir) error) error {
+func carried(src, dst vfs.Dir, do func(src, dst vfs.Dir) error) error {
 	var ends [2]vfs.Dir
-	for i, end := range []vfs.Dir{v, dst} {
+	for i, end := range []vfs.Dir{src, dst} {
 		d, ok := end.(*dirView)
 		if ends[i] = end; !ok || d.mask.rights()&carries == carries {
 			continue

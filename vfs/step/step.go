@@ -3,6 +3,9 @@
 package step
 
 import (
+	"context"
+	"io"
+
 	"capd/vfs"
 	"capd/vfs/edit"
 )
@@ -27,9 +30,17 @@ type Step struct {
 	Verb     Verb
 	Path, To string
 	Data     []byte
+	Source   *Source // Put: in place of Data, a content that is read when it is needed
 	Edits    []edit.Edit
 	Exec     *bool       // Put: whether the file is executable, which needs the rights to set attributes; nil leaves that as it is
 	If       vfs.If      // on what is at Path
 	Left     vfs.Version // Put, Edit: the version that it leaves, which is set when the change is made
 	IfTarget vfs.If      // Move: on what is at To, which must be absent unless it is a file with that version
+}
+
+// Source is the content of a file that is too long to be kept in memory. It does not change.
+type Source struct {
+	Version vfs.Version
+	Size    int64
+	Open    func(context.Context) (io.ReadCloser, error)
 }

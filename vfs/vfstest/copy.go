@@ -12,6 +12,7 @@ var copyRules = []rule{
 	{"Copy/Whole", writable, testCopy},
 	{"Copy/Replaces", writable, testCopyReplaces},
 	{"Copy/Refused", writable, testCopyRefused},
+	{"Copy/Extracted", writable, testExtract},
 }
 
 // copies copies a name of the root to newName in dir, with the conditions from and to.

@@ -193,6 +193,19 @@ SCENARIO(file) {
 }
 
 // Steps of every kind, and a change of which one step is refused.
+// A zip file that holds nothing becomes a directory, and what is no archive is refused.
+SCENARIO(extract) {
+  auto extract = [&](kj::StringPtr path, kj::StringPtr newPath) {
+    return call(guest.dir.extractRequest(), [&](auto& p) { p.setPath(path); p.setNewPath(newPath); });
+  };
+  kj::byte nothing[22] = {'P', 'K', 5, 6};
+  guest(call(guest.dir.putRequest(), [&](auto& p) { p.setPath("z.zip"); p.setData(kj::arrayPtr(nothing, 22)); }));
+  auto got = guest(extract("z.zip", "docs/out"));
+  say("extracted", got.getEntries(), got.getSizeBytes());
+  refused(guest, "invalid", extract("a.md", "docs/none"));
+  refused(guest, "exists", extract("z.zip", "a.md"));
+  refused(guest, "notFound", extract("none.zip", "docs/none"));
+}
 SCENARIO(change) {
   auto change = [&](kj::StringPtr removed) {
     return call(guest.dir.changeRequest(), [&](auto& p) {
