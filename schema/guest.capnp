@@ -202,7 +202,7 @@ struct Undoing {
     id @0 :UInt64;           # the entry of history with this id
     last @1 :UInt32;         # so many entries: the newest that are not undone, and no undo themselves
     turn @2 :Text;           # all of this turn that are not
-    sinceMs @3 :Int64;       # everything since then
+    sinceMs @3 :Int64;       # everything since then that is not
   }
 }
 

@@ -90,6 +90,9 @@ func readSteps(text []byte) ([]step.Step, error) {
 	from := json.NewDecoder(bytes.NewReader(text))
 	from.DisallowUnknownFields()
 	if err := from.Decode(&all); err != nil {
+		if of, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return nil, vfs.Errorf(vfs.Invalid, "the steps must be a list such as [{\"put\": \"a\", \"text\": \"hello\"}, {\"remove\": \"b\"}]; at byte %d is %s that does not belong there", of.Offset, of.Value)
+		}
 		return nil, vfs.Errorf(vfs.Invalid, "the steps are no such JSON: %v", err)
 	}
 	steps := make([]step.Step, len(all))

@@ -97,6 +97,9 @@ func limitHelp(kind, said string) string {
 
 // inWords returns a message in the command line's words.
 func inWords(msg string) string {
+	if rest, ok := strings.CutSuffix(msg, unchanged); ok {
+		return inWords(rest) + unchanged
+	}
 	if m := makesAnother.FindStringSubmatch(msg); m != nil {
 		return m[1] + "; capd grant " + m[2] + " makes another"
 	}
@@ -113,6 +116,9 @@ func inWords(msg string) string {
 	}
 	return msg
 }
+
+// unchanged ends a message about a change of several paths.
+const unchanged = "; nothing was changed"
 
 // forRoom ends a message about a full disk, for a guest.
 const forRoom = "; remove something or ask the host for room"
