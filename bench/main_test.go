@@ -230,7 +230,7 @@ func TestRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.Records) != 9 {
+	if len(rep.Records) != 10 {
 		t.Fatalf("%d rows", len(rep.Records))
 	}
 	for _, r := range rep.Records {

@@ -81,7 +81,7 @@ type world struct {
 func Run(ctx context.Context, o Options) (*Result, error) {
 	res := &Result{}
 	s := &sizes{o.Scale}
-	for i, of := range []func(Options, *sizes, string) world{searching, grepping, walking, generated, existing, storing, copying} {
+	for i, of := range []func(Options, *sizes, string) world{searching, ignoring, grepping, walking, generated, existing, storing, copying, duplicating} {
 		dir := filepath.Join(o.Dir, strconv.Itoa(i))
 		w := of(o, s, dir)
 		if w.rows = wanted(w.rows, o.Only); len(w.rows) == 0 {
