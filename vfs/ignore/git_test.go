@@ -258,6 +258,8 @@ func TestKnown(t *testing.T) {
 		{"**/a/b", "a/b x/a/b xa/b", "a/b x/a/b"},
 		{"a/**", "a/b a/c/d b/a", "a/b a/c a/c/d"},
 		{"**/a", "a b/a ab", "a b/a"},
+		{"a/**/**/***/b*", "a/b a/x/bc a/x/y/z/b a/xb", "a/b a/x/bc a/x/y/z/b"},
+		{"**/**/a/*/**/**/b", "a/b a/x/b c/a/x/y/b", "a/x/b c/a/x/y/b"},
 		{"/**/a*", "ab x/ac", "ab x/ac"},
 		{"A", "a A", "A"},
 		{"a\\", `a a\`, ""},

@@ -48,7 +48,12 @@ func compile(g glob, text string) (glob, bool) {
 			for end < len(text) && text[end] == '*' {
 				end++
 			}
-			g = append(g, token{kind: starKind(text, i, end)})
+			k := starKind(text, i, end)
+			if n := len(g); k == anyDirs && n > 1 && g[n-2].kind == anyDirs { // **/**/ is **/
+				i = end + 1
+				continue
+			}
+			g = append(g, token{kind: k})
 			i = end
 		case '[':
 			set, n := parseSet(text[i:])
