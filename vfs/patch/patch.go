@@ -21,6 +21,7 @@ import (
 // Bounds of a patch.
 const (
 	MaxBytes = 4 << 20  // of its text
+	MaxLines = 1 << 19  // of it
 	MaxFiles = 1000     // that it names
 	MaxHunks = 50_000   // in all of its files
 	MaxMade  = 64 << 20 // bytes of all contents that it makes
@@ -97,6 +98,9 @@ type line struct {
 func Parse(text []byte) (*Patch, error) {
 	if len(text) > MaxBytes {
 		return nil, vfs.Errorf(vfs.TooLarge, "a patch has at most %d bytes; send several", MaxBytes)
+	}
+	if bytes.Count(text, []byte("\n")) > MaxLines { // each takes memory, however short it is
+		return nil, vfs.Errorf(vfs.Limit, "a patch has at most %d lines; send several", MaxLines)
 	}
 	r := &reader{lines: split(text)}
 	p := &Patch{}

@@ -179,6 +179,7 @@ func TestRefused(t *testing.T) {
 		{"a link", git + "new file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+g\n", nil, vfs.Unsupported, "cannot change links"},
 		{"too long", strings.Repeat("a", patch.MaxBytes+1), nil, vfs.TooLarge, "at most 4194304 bytes"},
 		{"too many files", strings.Repeat(git+"old mode 100644\nnew mode 100755\n", patch.MaxFiles+1), nil, vfs.Limit, "at most 1000 files"},
+		{"too many lines", hunk(strings.Repeat("\n", patch.MaxLines)), nil, vfs.Limit, "at most 524288 lines"},
 		{"too many hunks", hunk(strings.Repeat("@@ @@\n-a\n", patch.MaxHunks+1)), nil, vfs.Limit, "at most 50000 hunks"},
 	} {
 		got, err := c.from.apply(c.patch, false)
@@ -216,10 +217,10 @@ func TestHostile(t *testing.T) {
 		"many hunks with numbers":  {hunk(strings.Repeat("@@ -1 +1 @@\n-a\n+b\n", 20_000)), same, vfs.Conflict},
 		"long hunks, equal lines":  {hunk(strings.Repeat("@@ @@\n"+long+"-b\n+c\n", 200)), same + "b\n", vfs.Conflict},
 		"long hunks that end late": {hunk(strings.Repeat("@@ @@\n"+long+"-b\n", 200)), strings.Repeat(strings.Repeat("a\n", 999)+"b\n", lines/1000), vfs.Conflict},
-		"one hunk at many places":  {hunk("@@ @@\n" + strings.Repeat(" a\n", lines/2) + " b\n a"), same + strings.Repeat("b\n", lines+1), vfs.Limit},
+		"one hunk at many places":  {hunk("@@ @@\n" + strings.Repeat(" a\n", 1<<15) + " b\n a"), same + strings.Repeat("b\n", lines+1), vfs.Limit},
 		"below equal lines":        {v4a("*** Update File: f", strings.Repeat("@@ a\n-b\n+c\n", 20_000)+"@@ a", "-b"), same + "b\n", vfs.Conflict},
-		"empty lines":              {hunk("@@ @@\n" + strings.Repeat("\n", lines)), "b\n", vfs.Invalid},
-		"empty lines, many hunks":  {hunk(strings.Repeat("@@ -1 +1 @@\n \n", 40_000) + strings.Repeat("\n", lines)), "b\n", vfs.Conflict},
+		"empty lines":              {hunk("@@ @@\n" + strings.Repeat("\n", 1<<18)), "b\n", vfs.Invalid},
+		"empty lines, many hunks":  {hunk(strings.Repeat("@@ -1 +1 @@\n \n", 40_000) + strings.Repeat("\n", 1<<18)), "b\n", vfs.Conflict},
 	} {
 		begin := time.Now()
 		_, err := tree{"f": c.file}.apply(c.patch, false)
