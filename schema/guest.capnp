@@ -459,7 +459,7 @@ interface Dir {
   # readMany. It needs the right to read.
 
   patch @25 (text :Data, reverse :Bool, dryRun :Bool) -> (files :List(PatchedFile));
-  # Applies a patch, at most 4 MiB (tooLarge), to the files that it names, all or none: a unified diff, also with git's
+  # Applies a patch, at most 4 MiB (tooLarge) and 524,288 lines (limit), to the files that it names, all or none: a unified diff, also with git's
   # extended headers, or the format V4A of the tool apply_patch. A hunk is located by the lines that it keeps and removes.
   # Its line number decides only between several such places, and its counts do not matter. LF in the patch stands for the
   # line ending that the file has there. reverse takes the patch back. dryRun changes nothing, and answers what would come
