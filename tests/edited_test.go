@@ -104,7 +104,10 @@ func (k edited) edit(b []byte) (e parts.Edit, want []byte) {
 	}
 	if k.IntN(4) == 0 && !bytes.Contains(old, []byte("\n")) && bytes.Count(b, old) <= parts.MaxMatches {
 		e.All = true
-		return e, bytes.ReplaceAll(b, old, text)
+		if want = bytes.ReplaceAll(b, old, text); len(want) > parts.MaxSize {
+			return k.edit(b) // such an edit is refused: the file would be too large to edit
+		}
+		return e, want
 	}
 	if places(b, e.Old) > 1 {
 		return e, nil

@@ -127,6 +127,14 @@ func hostilePatches() []hostileText {
 // mostForTexts is far above what a host needs beside the texts that it is sent, in MiB.
 const mostForTexts = 512
 
+// promptForTexts is how long the host may take for one text. Under the race detector it takes about ten times as long as without.
+func promptForTexts() time.Duration {
+	if raceBuilt {
+		return 10 * prompt
+	}
+	return prompt
+}
+
 // A guest sends texts that are hostile to whoever matches or parses them. Each is answered or refused, with the code that it should
 // have, while the host is alive and has bounded memory. The time is only to notice what would never end.
 func TestHostileTexts(t *testing.T) {
@@ -138,11 +146,11 @@ func TestHostileTexts(t *testing.T) {
 	counts, answered, refused := map[string]int{}, 0, 0
 	try := func(kind string, all []hostileText, ask func(ctx context.Context, text string) error) {
 		for _, c := range all {
-			ctx, cancel := context.WithTimeout(t.Context(), prompt)
+			ctx, cancel := context.WithTimeout(t.Context(), promptForTexts())
 			begun := time.Now()
 			err := ask(ctx, c.text)
 			if hung := ctx.Err() != nil; hung {
-				t.Errorf("%s, %s: there was no answer in %v", kind, c.name, prompt)
+				t.Errorf("%s, %s: there was no answer in %v", kind, c.name, promptForTexts())
 			}
 			cancel()
 			t.Logf("%s, %s: %v, %d MiB, %.100v", kind, c.name, time.Since(begun).Round(time.Millisecond), peakOf(), err)

@@ -65,12 +65,19 @@ func TestPatchKilled(t *testing.T) {
 					err = c.Dir(t.Context()).Change(t.Context(), generationSteps(n, files), false)
 				}
 				if err != nil {
+					if n <= next {
+						t.Errorf("patch %d: %v", n, err)
+					}
 					ended <- n
 					return
 				}
 			}
 		}()
-		<-begun
+		select {
+		case <-begun:
+		case n := <-ended:
+			t.Fatalf("round %d: patch %d failed before the host was killed", round, n)
+		}
 		time.Sleep(time.Duration(5+23*round%90) * time.Millisecond) // whatever is under way then is what is tested
 		ok(t, host.Process.Kill())
 		_ = host.Wait()
