@@ -90,7 +90,7 @@ func (c *getCommand) tree(e *env, d *client.Dir, from string, parent vfs.Dir, na
 	}
 	defer staged.Close()
 	defer staged.Drop(context.WithoutCancel(ctx))
-	err = copyTree(e, d, staged, "received")
+	err = copyTree(e, d, staged, nil, "received")
 	missed, partly := errors.AsType[*client.Unlisted](err)
 	if err != nil && !partly {
 		return errors.Join(err, sync())

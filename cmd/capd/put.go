@@ -9,6 +9,7 @@ import (
 	"capd/client"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/copier"
 )
 
 type putCommand struct {
@@ -24,7 +25,7 @@ func (putCommand) Help() string {
 
 With -r, each file appears when it is whole, and replaces what has its name. Nothing is removed, and an interrupted
 put keeps what was put until then. Executable bits are kept. What cannot be put is left out and named, and the exit
-code is 1.
+code is 1. The directory is listed first: what appears in it later, such as the copy itself, is not put.
 
 Examples:
   echo hello | capd put project/note.txt
@@ -118,10 +119,15 @@ func (c *putCommand) tree(e *env, cond vfs.If) error {
 	if err != nil {
 		return err
 	}
+	// The host may serve what is put, and the copy may lie in it. So all of it is listed before anything is made.
+	all, err := copier.List(e, from, copier.Options{Skip: func(copier.Unread) error { return nil }})
+	if err != nil {
+		return err
+	}
 	d = together(d, "put")
 	path := trimPath(c.Path)
 	if path == "" {
-		return copyTree(e, from, d, "sent")
+		return copyTree(e, from, d, all, "sent")
 	}
 	to, err := d.CreateDir(e, path)
 	if vfs.CodeOf(err) == vfs.Exists {
@@ -136,7 +142,7 @@ func (c *putCommand) tree(e *env, cond vfs.If) error {
 	if err != nil {
 		return belowMissing(path, err)
 	}
-	err = copyTree(e, from, to, "sent")
+	err = copyTree(e, from, to, all, "sent")
 	if missed, ok := errors.AsType[*client.Unlisted](err); ok {
 		return below(path, missed)
 	}

@@ -50,12 +50,17 @@ func (l *leftovers) err() error {
 	return &l.missed
 }
 
-// copyTree copies what is in from to the directory to, and shows how far it is.
-func copyTree(e *env, from, to vfs.Dir, verb string) error {
+// copyTree copies what is in from to the directory to, and shows how far it is. Of from it copies only what was listed, or everything if
+// only is nil.
+func copyTree(e *env, from, to vfs.Dir, only *copier.Listing, verb string) error {
 	p := newProgress(e, nil, verb)
 	defer p.end()
 	var left leftovers
-	err := copier.Copy(e, from, copier.Into(to, left.unread), copier.Options{
+	sink := copier.Into(to, left.unread)
+	if only != nil {
+		sink = only.Only(sink)
+	}
+	err := copier.Copy(e, from, sink, copier.Options{
 		Workers: uploads, Skip: left.unread, Link: copier.Within(from),
 		Progress: func(done copier.Progress) { p.count(done.Entries(), done.Bytes) },
 	})
