@@ -40,7 +40,8 @@ type Host struct {
 	roots    atomic.Pointer[policy.Roots]
 	left     func()
 	scope    func(context.Context, operator.Subject, string, int64) error
-	journal  vfs.Dir // nil: that of root
+	journal  vfs.Dir         // nil: that of root
+	temps    *membrane.Temps // nil: there are none
 	acts     func(context.Context, record.Numbered) (record.Result, bool)
 	granting sync.RWMutex // held for reading while a grant is made
 	policy   *policy.Book // nil for none
@@ -118,6 +119,8 @@ type Options struct {
 	// Journal is where changes of several paths are written before they are made, for a tree that ends with the process. Nil leaves that to the
 	// tree; see [membrane.JournalOf].
 	Journal vfs.Dir
+	// Temps makes temporary directories for guests. Nil makes none.
+	Temps *membrane.Temps
 	// Acts finds out how what an operator did ended, for Settle. ok is false for the change of a guest. Nil knows of none.
 	Acts func(ctx context.Context, of record.Numbered) (r record.Result, ok bool)
 }
@@ -146,7 +149,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 		o.Meters = meter.NewHost(nil)
 	}
 	h := &Host{
-		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, policy: o.Policy, left: o.Ended, scope: o.Scope, acts: o.Acts, journal: o.Journal, since: time.Now(),
+		root: tree, bulkhead: membrane.NewBulkhead(0), meters: o.Meters, limits: o.Limits, places: o.Places, policy: o.Policy, left: o.Ended, scope: o.Scope, acts: o.Acts, journal: o.Journal, temps: o.Temps, since: time.Now(),
 		clock: o.Clock, db: o.DB, mine: o.DB == nil, record: o.Record, past: o.History, asks: o.Asks, hooks: o.Hooks, loading: map[int64]*load{},
 		residents: residents{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, byID: btree.NewMap[int64, *grant](0)},
 	}

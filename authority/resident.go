@@ -22,6 +22,7 @@ func (h *Host) walk(ctx context.Context, subject operator.Subject, path string) 
 	// do: a store moves nodes only to directories of its own.)
 	guard := membrane.Guard{Bulkhead: h.bulkhead, Journal: h.journal, Policy: h.ruling(subject)}
 	if subject != "" {
+		guard.Temps = h.temps
 		guard.Hides = h.roots.Load().Withheld(subject, path)
 	}
 	all := membrane.Guarded(h.root, membrane.NewKeptGate(settings{h}, h.clock), h.keeper(), guard)

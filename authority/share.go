@@ -30,6 +30,9 @@ func (h *Host) ShareOn(ctx context.Context, n vfs.Node, t operator.ShareTerms) (
 	if err != nil {
 		return given, nil, nil, err
 	}
+	if membrane.IsTemp(n) {
+		return given, nil, nil, errTemp
+	}
 	if from.meter.Depth() >= meter.MaxDepth {
 		return given, nil, nil, errDeep
 	}
@@ -82,6 +85,8 @@ func (h *Host) limitShare(r *row, t operator.ShareTerms) error {
 }
 
 var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share with fewer shares above it", meter.MaxDepth)
+
+var errTemp = vfs.Errorf(vfs.Denied, "a temporary directory is for its holder alone; copy what is to be shared to a directory of the grant")
 
 var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 

@@ -986,6 +986,7 @@ const (
 	Limit_Kind_replyBytes   Limit_Kind = 11
 	Limit_Kind_threads      Limit_Kind = 12
 	Limit_Kind_waits        Limit_Kind = 13
+	Limit_Kind_temps        Limit_Kind = 14
 )
 
 // String returns the enum's constant name.
@@ -1019,6 +1020,8 @@ func (c Limit_Kind) String() string {
 		return "threads"
 	case Limit_Kind_waits:
 		return "waits"
+	case Limit_Kind_temps:
+		return "temps"
 
 	default:
 		return ""
@@ -1057,6 +1060,8 @@ func Limit_KindFromString(c string) Limit_Kind {
 		return Limit_Kind_threads
 	case "waits":
 		return Limit_Kind_waits
+	case "temps":
+		return Limit_Kind_temps
 
 	default:
 		return 0

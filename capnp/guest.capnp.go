@@ -8122,6 +8122,77 @@ func (s Dir_extract_Results) SetSizeBytes(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
+type Dir_temp_Params capnp.Struct
+
+// Dir_temp_Params_TypeID is the unique identifier for the type Dir_temp_Params.
+const Dir_temp_Params_TypeID = 0xb56e31af0ed723f7
+
+func (s Dir_temp_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_temp_Params) DecodeFromPtr(p capnp.Ptr) Dir_temp_Params {
+	return Dir_temp_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_temp_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_temp_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_temp_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_temp_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+type Dir_temp_Results capnp.Struct
+
+// Dir_temp_Results_TypeID is the unique identifier for the type Dir_temp_Results.
+const Dir_temp_Results_TypeID = 0xa48b709d8c749832
+
+func (s Dir_temp_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_temp_Results) DecodeFromPtr(p capnp.Ptr) Dir_temp_Results {
+	return Dir_temp_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_temp_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_temp_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_temp_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_temp_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_temp_Results) Dir() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Dir_temp_Results) HasDir() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_temp_Results) SetDir(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
 type Step capnp.Struct
 
 type Step_edit Step
@@ -11415,6 +11486,9 @@ var Dir_copy = vat.Method[Dir_copy_Params, Dir_copy_Results]{Interface: Dir_Type
 // Dir_extract describes Dir.extract to package vat.
 var Dir_extract = vat.Method[Dir_extract_Params, Dir_extract_Results]{Interface: Dir_TypeID, ID: 32, Name: "Dir.extract", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 0}}
 
+// Dir_temp describes Dir.temp to package vat.
+var Dir_temp = vat.Method[Dir_temp_Params, Dir_temp_Results]{Interface: Dir_TypeID, ID: 33, Name: "Dir.temp", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
 
@@ -11516,6 +11590,9 @@ const Dir_stat_Results_stat vat.Field = 0
 
 // Dir_subDir_Results_dir is the place of the field dir of Dir_subDir_Results in a pipelined path.
 const Dir_subDir_Results_dir vat.Field = 0
+
+// Dir_temp_Results_dir is the place of the field dir of Dir_temp_Results in a pipelined path.
+const Dir_temp_Results_dir vat.Field = 0
 
 // Dir_turn_Results_dir is the place of the field dir of Dir_turn_Results in a pipelined path.
 const Dir_turn_Results_dir vat.Field = 0

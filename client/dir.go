@@ -48,6 +48,13 @@ func (d *Dir) ReadOnly() *Dir {
 	return newDir(derived(d.open(), d.cap, schema.Dir_readOnly, nil, schema.Dir_readOnly_Results_dir))
 }
 
+// Temp makes an empty directory of the guest's own, which cannot be shared. It is removed, with what is in it, when neither it
+// nor anything reached through it is open any more, and when the connection ends. It has the rights of d, and is locked and revoked
+// with d. It is both a source and a target of Move and Copy.
+func (d *Dir) Temp() *Dir {
+	return newDir(derived(d.open(), d.cap, schema.Dir_temp, nil, schema.Dir_temp_Results_dir))
+}
+
 // SubDir returns the directory at path. Its holder can reach nothing outside of it.
 func (d *Dir) SubDir(path string) *Dir {
 	return newDir(derived(d.at(path), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {

@@ -45,6 +45,7 @@ func GrantLimits() Limits {
 		ReplyBytes:   32 << 20,
 		Threads:      128,
 		Waits:        2048,
+		Temps:        64,
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	ReplyBytes               // bytes of answers that were not read
 	Threads                  // calls that may be waiting in the kernel
 	Waits                    // calls that wait for a guest, or for another call
+	Temps                    // temporary directories
 	Kinds                    // the number of kinds
 )
 
@@ -42,6 +43,7 @@ var kinds = [Kinds]struct {
 	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them", true},
 	Threads:      {"threads", "calls that wait for the disk", "; let some end", false},
 	Waits:        {"waits", "calls that wait for a guest", "; let some end", false},
+	Temps:        {"temps", "temporary directories", "; release some", false},
 }
 
 // String returns the name of k in configuration, status and schema.

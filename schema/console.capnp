@@ -100,6 +100,7 @@ struct Limit {
     replyBytes @11;          # of answers that were not read
     threads @12;             # calls that may be waiting in the kernel
     waits @13;               # calls that wait for a guest, or for another call
+    temps @14;               # temporary directories
   }
 }
 

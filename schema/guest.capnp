@@ -519,6 +519,13 @@ interface Dir {
   # not be made. unsupported: a link, a sparse file, an encrypted one, or dst as in copy. notRegular: a device. exists: two entries of one name, or something is
   # there. limit: more than 65536 entries, 4 GiB, 200 times the archive, 1 GiB of a tar file that is compressed, or what may be kept
   # for the guest meanwhile.
+
+  temp @33 () -> (dir :Dir);
+  # Makes an empty directory of the guest's own and returns it. Nobody else reaches it, and it cannot be shared (denied). It is removed, with
+  # what is in it, when neither it nor anything reached through it is held any more, and when the connection or the host ends. It has the
+  # rights of this Dir, and is locked and revoked with it. What is in it counts in the grant's limits until it is removed. Nothing in it is
+  # recorded or kept for undo. move and copy take it as source and as dst; the rules and rights at both ends apply. It needs the right to
+  # write. limit: the grant has too many (limit temps). unsupported: this host makes none.
 }
 
 struct Step {

@@ -89,6 +89,7 @@ func (s *Server) let() (err error) {
 	}
 	err = errors.Join(err, s.closeHistory())
 	s.erased()
+	err = errors.Join(err, s.temps.close())
 	for _, own := range s.scratches {
 		err = errors.Join(err, own.lock.Close())
 	}

@@ -121,6 +121,7 @@ type started struct {
 	ways       []state.Way
 	id         *host.Identity
 	failed     chan error // receives the error of a listener that has ended
+	temps      temps
 	erasing    sync.WaitGroup
 	eraser     sync.Mutex   // held by who removes temporary files
 	away       atomic.Int64 // counts what was moved out of sight
@@ -213,9 +214,12 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err := s.openHistory(); err != nil {
 		return err
 	}
+	if err := s.openTemps(); err != nil {
+		return err
+	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{
 		Meters: meter.NewHost(hostLimits(s.Limits)), Limits: s.GuestLimits, DB: s.db, Record: s.record, History: s.history, Asks: s.asks, Hooks: s.hooks, Places: s.fs,
-		Roots: s.laid.roots, Policy: &s.rules.Book, Ended: func() { s.sweep(context.Background()) }, Scope: s.scope, Acts: s.settled,
+		Roots: s.laid.roots, Policy: &s.rules.Book, Ended: func() { s.sweep(context.Background()) }, Scope: s.scope, Acts: s.settled, Temps: s.temps.maker(),
 	})
 	s.rules.decided = s.authority.Decided
 	s.fs.Guard(s.authority.Own())

@@ -83,6 +83,9 @@ func (d Dir) Shelf() string { return d.join("shelf") }
 // Scratch holds what guests keep for themselves, each in a directory.
 func (d Dir) Scratch() string { return d.join("scratch") }
 
+// Temps is where temporary directories of guests lie. It is removed when a host starts.
+func (d Dir) Temps() string { return d.join("temps") }
+
 // Roots holds the directories of roots that the host makes itself, by their ids.
 func (d Dir) Roots() string { return d.join("roots") }
 

@@ -47,3 +47,11 @@ func (s *server) rights(c vat.Call[schema.Dir_rights_Params, schema.Dir_rights_R
 	}
 	return wire.SetRights(r, c.Results().NewRights)
 }
+
+func (s *server) temp(c vat.Call[schema.Dir_temp_Params, schema.Dir_temp_Results]) error {
+	d, err := membrane.Temp(c.Context(), s.dir)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	return answer(s, c, d, "")
+}

@@ -26,6 +26,7 @@ import (
 	"capd/shelf"
 	"capd/vfs"
 	"capd/vfs/membrane"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -94,6 +95,9 @@ func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*
 func (o Options) authority(t testing.TB) (a authority.Options) {
 	a.Limits, a.Policy, a.Clock = o.Limits, o.Policy, o.Clock
 	a.Journal = memory.New(memory.Limits{}).Root()
+	a.Temps = &membrane.Temps{Carry: namespace.Carry, Journal: a.Journal, New: func(context.Context) (vfs.Dir, func(), error) {
+		return memory.New(memory.Limits{}).Root(), func() {}, nil
+	}}
 	if !o.Record && !o.Desk {
 		return a
 	}

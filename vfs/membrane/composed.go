@@ -44,6 +44,14 @@ func (v *dirView) carrier(dst vfs.Dir) Carrier {
 	if !ok {
 		return nil
 	}
+	if v.guards != d.guards {
+		switch {
+		case v.guards.temp:
+			return v.guards.temps.Carry
+		case d.guards.temp:
+			return d.guards.temps.Carry
+		}
+	}
 	switch in := v.dir.(type) {
 	case *dirView:
 		return in.carrier(d.dir)

@@ -37,9 +37,10 @@ type Gate struct {
 	watchers   map[*watcher]struct{}
 	id         uint64
 	refs       int
-	quiet      bool  // dead, like everything below, and no commit is under way there
-	expires    int64 // when it expires by itself; 0: never
-	kept       int64 // the id under which tree.settings keeps what is set here; 0: none
+	ended      func() // runs, by itself, when there are no references any more; nil for nothing
+	quiet      bool   // dead, like everything below, and no commit is under way there
+	expires    int64  // when it expires by itself; 0: never
+	kept       int64  // the id under which tree.settings keeps what is set here; 0: none
 
 	walks sync.Mutex // held to look for commits below
 
@@ -220,6 +221,10 @@ func (g *Gate) release() {
 	parents := g.parents
 	if !g.locks() && g.parts == nil {
 		g.unlink()
+	}
+	if g.ended != nil {
+		go g.ended()
+		g.ended = nil
 	}
 	for _, p := range parents {
 		p.release()

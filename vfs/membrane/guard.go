@@ -174,6 +174,9 @@ type Guard struct {
 	// History, if not nil, knows what was changed, and undoes it. Only one of a tree's guards has one.
 	History History
 
+	// Temps, if not nil, makes temporary directories. Only one of a tree's guards has one.
+	Temps *Temps
+
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
 	// one of a tree's guards has one. A [capd/vfs/namespace.Namespace] needs none, since
 	// each mount has its own.
@@ -199,6 +202,8 @@ type guardSet struct {
 	rested   func(*meter.Meter, string)             // nil for none
 	staged   func(*meter.Meter, string, vfs.Effect) // nil for none
 	history  History                                // nil for none
+	temps    *Temps                                 // nil for none
+	temp     bool                                   // the tree is a temporary directory
 	bulkhead *Bulkhead                              // nil for none
 	journal  vfs.Dir                                // nil for none
 }
@@ -264,6 +269,9 @@ func newGuardSet(guards []Guard) *guardSet {
 		}
 		if g.History != nil {
 			s.history = g.History
+		}
+		if g.Temps != nil {
+			s.temps = g.Temps
 		}
 		if g.Bulkhead != nil {
 			s.bulkhead = g.Bulkhead

@@ -64,8 +64,10 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 		return v.change(ctx, op, nil, []target{src, tgt}, rename)
 	}
 	if carry != nil {
-		if err := onlyFile(false); err != nil {
-			return err
+		if !v.guards.temp && !d.guards.temp { // what goes to or from there passes the rules one by one
+			if err := onlyFile(false); err != nil {
+				return err
+			}
 		}
 		return carried(v, d, func(src, dst vfs.Dir) error { return carry(ctx, src, name, dst, newName, from, to) })
 	}
