@@ -24,7 +24,7 @@ const (
 	guestLooks = `Session.help Session.restore Session.restoreDir Session.restoreFile Session.restorePetitioner Session.shares Petitioner.roots Petitioner.help
 		Dir.list Dir.get Dir.walk Dir.openDir Dir.openFile Dir.subDir Dir.stat Dir.glob Dir.grep Dir.archive Dir.readMany Dir.tree Dir.history Dir.readPast Dir.changedSince Dir.help Dir.rights Dir.explain
 		File.readText File.readBytes File.readLines File.read File.stream File.stat File.help File.rights Writer.help Revoker.help`
-	guestNeither = `Dir.turn Dir.readOnly Dir.narrow Dir.revocable Dir.stage File.readOnly File.narrow File.revocable File.stage File.sync
+	guestNeither = `Dir.turn Dir.temp Dir.readOnly Dir.narrow Dir.revocable Dir.stage File.readOnly File.narrow File.revocable File.stage File.sync
 		Writer.write Sink.write Sink.done`
 	guestRequests = `Petitioner.requestDir Petitioner.requestFile` // a human's answer, or a grant: testdata/script/invite.txtar
 )
