@@ -120,6 +120,12 @@ var dirNeeds = []needing{
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
 			return d.Move(ctx, "f", d, "sub/f", vfs.If{}, vfs.If{})
 		}},
+	{"temp", client.Write, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		tmp := d.Temp()
+		defer tmp.Close()
+		_, err := tmp.Rights(ctx)
+		return err
+	}},
 	{"extract", client.Read | client.Write, "read is needed of the archive alone, and write at the target; executable files in a directory that is there: metadata there",
 		func(ctx context.Context, d *client.Dir, _ *client.File) error {
 			_, err := d.Extract(ctx, "z.zip", d, "sub/out")

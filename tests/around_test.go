@@ -21,7 +21,7 @@ var nodeSources = strings.Fields(`
 
 	dir.Of file.Of wire.Node vfs.AsDir vfs.AsFile vfs.Dup
 	vfs.Dir.Create vfs.Dir.Lookup vfs.Dir.Mkdir vfs.Walk vfs.WalkDir vfs.WalkLink vfs.WalkParent vfs.LookupAs diff.Cursor.Open
-	membrane.Narrow membrane.ReadOnlyDir membrane.ReadOnlyFile membrane.InTurn membrane.Revocable membrane.RevocableDir membrane.RevocableFile
+	membrane.Narrow membrane.ReadOnlyDir membrane.ReadOnlyFile membrane.InTurn membrane.Temp membrane.Revocable membrane.RevocableDir membrane.RevocableFile
 `)
 
 // A surface is what speaks to guests or to the operator: every package that imports vat but those of the client, which has

@@ -29,7 +29,7 @@ var givers = strings.Fields(`
 	membrane.dirView.StageDir membrane.fileView.Dup membrane.fileView.Open
 	membrane.Holder.Dir membrane.History.Past membrane.InTurn membrane.dirView.Past
 	membrane.Composed.Journal membrane.Guard.Journal membrane.JournalOf namespace.nsDir.Journal
-	membrane.Copying membrane.Widened
+	membrane.Copying membrane.Widened membrane.Temp membrane.Temps.Journal membrane.Temps.New
 	namespace.Namespace.Root
 	namespace.nsDir.Create namespace.nsDir.LookPath namespace.nsDir.Lookup namespace.nsDir.Mkdir namespace.nsDir.StageDir
 `)
