@@ -375,6 +375,13 @@ func (a *asker) createDir(d dirCap, path string) dirCap {
 	return dirCap{caps[0], how}
 }
 
+func (a *asker) temp(d dirCap) dirCap {
+	a.Helper()
+	how := d.how + ".temp"
+	caps := open(a, d.Cap, how, schema.Dir_temp, nil, at(schema.Dir_temp_Results_dir))
+	return dirCap{caps[0], how}
+}
+
 func (a *asker) createFile(d dirCap, path string) fileCap {
 	a.Helper()
 	how := fmt.Sprintf("%s.createFile %q", d.how, path)
