@@ -2,8 +2,11 @@ package authority
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"capd/history"
 	"capd/vfs"
@@ -148,6 +151,9 @@ func (r reader) change(ctx context.Context, row *history.Row, path, to string, h
 	if row.Now.Absent() {
 		c.Kind = row.Was.Kind
 	}
+	if row.Op == membrane.OpReplace.String() && row.To == "" {
+		c.Op = history.Named(row.Was, row.Now) // a put makes a file, too
+	}
 	if row.Now.Version != "" {
 		c.After, _ = vfs.ParseVersion(row.Now.Version)
 	}
@@ -225,9 +231,11 @@ func (r reader) chosen(ctx context.Context, w vfs.Undo) (rows []*history.Row, er
 	var refused error
 	hash := int64(0)
 	top := r.top()
-	if since, err := r.host.past.Since(ctx, top); err != nil {
+	since, err := r.host.past.Since(ctx, top)
+	if err != nil {
 		return nil, err
-	} else if w.SinceMs != 0 && w.SinceMs <= since {
+	}
+	if w.SinceMs != 0 && w.SinceMs <= since {
 		return nil, vfs.Errorf(vfs.NotFound, "the history is not complete since then; history says since when it is")
 	}
 	err = r.host.past.Entries(ctx, top, 0, func(entry []*history.Row) bool {
@@ -272,6 +280,9 @@ func (r reader) chosen(ctx context.Context, w vfs.Undo) (rows []*history.Row, er
 		return nil, err
 	case refused != nil:
 		return nil, refused
+	case len(rows) == 0 && since != 0:
+		return nil, vfs.Errorf(vfs.NotFound, "the history has no such change; of what was changed until %s the oldest is not kept any more. The host's configuration says how much is kept: history: {bytes, changes, keep, total}",
+			time.UnixMilli(since).UTC().Format(time.RFC3339))
 	case len(rows) == 0:
 		return nil, vfs.Errorf(vfs.NotFound, "the history has no such change; see history")
 	}
@@ -323,21 +334,31 @@ func (r reader) undoRows(ctx context.Context, rows []*history.Row, dry bool) (ou
 	}
 	group := &undoing{holders: r.ids, turn: r.turn}
 	made, err := plan.Make(context.WithValue(ctx, undoingKey{}, group))
-	if err != nil && made > 0 {
-		r.takeBack(ctx, group)
-	}
 	if err != nil {
-		return out, err
+		return out, halted(plan, made, group.entry == 0 || r.takeBack(ctx, group), err)
 	}
 	out.ID = group.entry
 	return out, h.past.Mark(rows, group.entry)
 }
 
-// takeBack takes back the changes of an undo that was not made whole. What cannot be taken back stays, and is in the history.
-func (r reader) takeBack(ctx context.Context, group *undoing) {
+// halted returns err, of the step after those that were made, and says what became of these.
+func halted(plan *history.Plan, made int, back bool, err error) error {
+	if back && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return err
+	}
+	what := "nothing was undone"
+	if !back {
+		what = fmt.Sprintf("of %d steps only the first %d were made, and could not be taken back; history shows them, and capd undo takes them back", len(plan.Steps), made)
+	}
+	return vfs.At(plan.Steps[made].Path, vfs.Errorf(vfs.CodeOf(err), "%s; %s", vfs.Message(err), what))
+}
+
+// takeBack takes back the changes of an undo that was not made whole, and reports whether it could. What cannot be taken back stays, and is in
+// the history.
+func (r reader) takeBack(ctx context.Context, group *undoing) bool {
 	ctx = context.WithoutCancel(ctx)
 	if r.current() != nil {
-		return
+		return false
 	}
 	var rows []*history.Row
 	err := r.host.past.Entries(ctx, r.top(), 0, func(entry []*history.Row) bool {
@@ -347,14 +368,16 @@ func (r reader) takeBack(ctx context.Context, group *undoing) {
 		return entry[0].Entry > group.entry
 	})
 	if err != nil || len(rows) == 0 {
-		return
+		return err == nil
 	}
 	plan, err := r.host.past.Plan(ctx, r.dir, r.base, rows, func(string) error { return nil })
 	if err != nil || plan.Refused {
-		return
+		return false
 	}
 	back := &undoing{holders: r.ids, turn: r.turn}
-	if _, err := plan.Make(context.WithValue(ctx, undoingKey{}, back)); err == nil {
-		_ = r.host.past.Mark(rows, back.entry)
+	if _, err := plan.Make(context.WithValue(ctx, undoingKey{}, back)); err != nil {
+		return false
 	}
+	_ = r.host.past.Mark(rows, back.entry) // without the mark it is shown as an undo that can be undone
+	return true
 }

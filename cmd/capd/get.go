@@ -16,7 +16,7 @@ import (
 
 type getCommand struct {
 	Path  string `arg:"" optional:"" help:"A file or a directory (default: the capability itself)."`
-	To    string `arg:"" optional:"" type:"path" help:"Where it goes on this machine (default: its own name, here). Into a directory that is there it goes under its own name."`
+	To    string `arg:"" optional:"" type:"path" help:"Where it goes on this machine (default: its own name, here). Into a directory that is there it goes under its own name. - is standard output, for a file."`
 	Force bool   `short:"f" help:"Replace a file that is there."`
 	capFlag
 }
@@ -29,7 +29,8 @@ read is left out and named, and the exit code is 1.
 Examples:
   capd get project/report.pdf
   capd get project/docs ~/docs
-  capd get -f project/data.csv /tmp/data.csv`
+  capd get -f project/data.csv /tmp/data.csv
+  capd get project/notes.txt - | wc -l`
 }
 
 func (c *getCommand) Run(e *env) error {
@@ -37,6 +38,9 @@ func (c *getCommand) Run(e *env) error {
 	_, n, err := c.node(e, from, true)
 	if err != nil {
 		return err
+	}
+	if c.To == "-" {
+		return c.print(e, n)
 	}
 	to := cmp.Or(c.To, ".")
 	if i, err := os.Stat(to); err == nil && i.IsDir() {
@@ -57,6 +61,21 @@ func (c *getCommand) Run(e *env) error {
 		return c.file(e, n, parent, filepath.Base(to))
 	}
 	return vfs.At(from, vfs.Errorf(vfs.NotRegular, "it is neither file nor directory"))
+}
+
+// print writes a file to standard output.
+func (c *getCommand) print(e *env, n vfs.Node) error {
+	f, ok := n.(*client.File)
+	if !ok {
+		return usageError{"only a file can be written to standard output; for a directory there is capd archive"}
+	}
+	content, err := vfs.Open(e, f)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	_, err = io.Copy(e.stdout, io.NewSectionReader(content, 0, content.Size()))
+	return err
 }
 
 func (c *getCommand) file(e *env, f *client.File, parent vfs.Dir, name string) error {

@@ -20,13 +20,21 @@ type leftovers struct {
 	missed client.Unlisted
 }
 
-// add notes what failed at a path. It returns an error that the rest would meet too.
-func (l *leftovers) add(at string, err error) error {
+// fatal returns an error that the rest would meet too, or nil.
+func fatal(at string, err error) error {
 	switch code := vfs.CodeOf(err); code {
 	case vfs.Revoked, vfs.Expired, vfs.Quota, vfs.Internal, vfs.Stale:
 		return vfs.At(at, err)
 	}
 	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// add notes what failed at a path. It returns an error that the rest would meet too.
+func (l *leftovers) add(at string, err error) error {
+	if err := fatal(at, err); err != nil {
 		return err
 	}
 	l.mu.Lock()
