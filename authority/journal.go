@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,14 +28,24 @@ type keeping struct {
 	group  *undoing      // of an undo; nil for any other change
 	links  atomic.Bool
 	linked atomic.Bool
-	copied bool
+
+	reserved atomic.Int64 // bytes, for copies; see history.Journal.Reserve
+	flushed  sync.Once
 }
 
 // undoing is the undo that a change is a part of: its changes are one entry.
 type undoing struct {
 	entry   int64 // the number of the first; 0 before it
+	rows    int   // that it has made
 	holders []int64
 	turn    string
+	release func() // its entry; nil before it has one
+}
+
+func (u *undoing) end() {
+	if u.release != nil {
+		u.release()
+	}
 }
 
 type undoingKey struct{}
@@ -130,15 +141,12 @@ func (k *keeping) ready(ctx context.Context, op membrane.Op, s vfs.Staged) {
 	if r.Was.Kind != vfs.FileKind || op.Kind == membrane.OpAttributes {
 		return
 	}
-	r.Kept = h.past.Shelf().Name(s.Keeps)
 	if s.Keeps {
+		r.Kept = h.past.Shelf().Name(true)
 		k.links.Store(true)
 		return
 	}
-	k.copied = r.Was.Size <= maxCopied && h.copyTo(ctx, r.Place(), r.Kept) == nil
-	if !k.copied {
-		r.Kept = ""
-	}
+	k.copy(ctx, r)
 }
 
 var emptySum = sha256.Sum256(nil)
@@ -164,24 +172,53 @@ func (h *Host) look(ctx context.Context, path string) history.State {
 	return s
 }
 
-// copyTo copies the file at path to the shelf.
-func (h *Host) copyTo(ctx context.Context, path, name string) error {
-	n, err := vfs.WalkLink(ctx, h.root, path)
+// copy copies the file of r to the shelf, if it is not too large and there is room.
+func (k *keeping) copy(ctx context.Context, r *history.Row) {
+	h := k.host
+	n, err := vfs.WalkLink(ctx, h.root, r.Place())
 	if err != nil {
-		return err
+		return
 	}
 	defer n.Close()
 	f, ok := n.(vfs.File)
 	if !ok {
-		return vfs.NotRegular
+		return
 	}
 	c, err := vfs.Open(ctx, f)
 	if err != nil {
-		return err
+		return
 	}
 	defer c.Close()
-	lasting := h.places == nil || h.places.Lasting(path)
-	return h.past.Shelf().Copy(ctx, name, c, lasting)
+	size := c.Size()
+	if size > maxCopied || !k.reserve(r.Top(), size) {
+		return
+	}
+	name, lasting := h.past.Shelf().Name(false), h.places == nil || h.places.Lasting(r.Place())
+	if h.past.Shelf().Copy(ctx, name, c, lasting) == nil {
+		r.Kept, r.Bytes = name, size
+	}
+}
+
+// reserve takes room for a copy. What has ended may not be counted yet.
+func (k *keeping) reserve(top, bytes int64) bool {
+	past := k.host.past
+	ok := past.Reserve(top, bytes)
+	if !ok {
+		k.flushed.Do(func() { _ = past.Flush() }) // on an error there is no room
+		if ok = past.Reserve(top, bytes); !ok {
+			past.Crowded(top)
+			return false
+		}
+	}
+	k.reserved.Add(bytes)
+	return true
+}
+
+// free gives the room for copies back.
+func (k *keeping) free() {
+	if n := k.reserved.Swap(0); n > 0 {
+		k.host.past.Free(k.row.Top(), n)
+	}
 }
 
 // rows returns the rows of the change.
@@ -223,14 +260,20 @@ func (k *keeping) ended(id int64, err error, also func(*database.Tx) error) func
 		k.forget()
 		return both(also, func(tx *database.Tx) error { return h.past.Drop(tx, id) })
 	}
-	if k.group != nil && k.group.entry == 0 {
-		k.group.entry = id
+	if g := k.group; g != nil {
+		if g.entry == 0 {
+			g.entry, g.release = id, h.past.HoldOwn(k.row.Top(), id)
+		}
+		g.rows += len(rows)
 	}
-	kept := k.linked.Load() || k.copied
+	if k.linked.Load() { // it may have grown until it was displaced
+		rows[0].Bytes, _, _ = h.past.Shelf().Kept(rows[0].Kept)
+	}
 	return both(also, func(tx *database.Tx) error {
+		tx.OnCommit(k.free)
 		for i := range rows {
 			r := &rows[i]
-			if err := h.past.End(tx, id, r, r.Now, r.Was.Size, kept || k.parts != nil && r.Kept != ""); err != nil {
+			if err := h.past.End(tx, id, r, r.Now, r.Bytes, r.Kept != "" && (!k.links.Load() || k.linked.Load())); err != nil {
 				return err
 			}
 		}
@@ -240,6 +283,7 @@ func (k *keeping) ended(id int64, err error, also func(*database.Tx) error) func
 
 // forget removes what was kept of a change that was not made.
 func (k *keeping) forget() {
+	k.free()
 	for _, r := range k.rows() {
 		if r.Kept != "" {
 			k.host.past.Shelf().Remove(r.Kept)

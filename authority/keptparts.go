@@ -43,10 +43,7 @@ func (k *keeping) readyParts(ctx context.Context, parts []vfs.Part) {
 		room <- struct{}{}
 		copying.Go(func() {
 			defer func() { <-room }()
-			name := k.host.past.Shelf().Name(false)
-			if k.host.copyTo(ctx, r.Path, name) == nil {
-				r.Kept = name
-			}
+			k.copy(ctx, r)
 		})
 	}
 	copying.Wait()

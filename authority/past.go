@@ -70,7 +70,10 @@ func (r reader) below(ctx context.Context, path string) (string, bool) {
 			return "", false
 		}
 	}
-	return path, r.may(ctx, path) == nil
+	if r.may(ctx, path) != nil {
+		return "", false
+	}
+	return path, true
 }
 
 // History implements [membrane.History].
@@ -319,6 +322,11 @@ func (r reader) undoRows(ctx context.Context, rows []*history.Row, dry bool) (ou
 		}
 	}
 	h := r.host
+	release, err := h.past.Hold(r.top(), out.Entries)
+	if err != nil {
+		return out, err
+	}
+	defer release()
 	plan, err := h.past.Plan(ctx, r.dir, r.base, rows, func(path string) error { return r.may(ctx, path) })
 	if err != nil {
 		return out, err
@@ -333,6 +341,7 @@ func (r reader) undoRows(ctx context.Context, rows []*history.Row, dry bool) (ou
 		return out, err
 	}
 	group := &undoing{holders: r.ids, turn: r.turn}
+	defer group.end()
 	made, err := plan.Make(context.WithValue(ctx, undoingKey{}, group))
 	if err != nil {
 		return out, halted(plan, made, group.entry == 0 || r.takeBack(ctx, group), err)
@@ -367,14 +376,18 @@ func (r reader) takeBack(ctx context.Context, group *undoing) bool {
 		}
 		return entry[0].Entry > group.entry
 	})
-	if err != nil || len(rows) == 0 {
-		return err == nil
+	if err != nil || len(rows) != group.rows {
+		return false // not all of it could be kept
+	}
+	if len(rows) == 0 {
+		return true
 	}
 	plan, err := r.host.past.Plan(ctx, r.dir, r.base, rows, func(string) error { return nil })
 	if err != nil || plan.Refused {
 		return false
 	}
 	back := &undoing{holders: r.ids, turn: r.turn}
+	defer back.end()
 	if _, err := plan.Make(context.WithValue(ctx, undoingKey{}, back)); err != nil {
 		return false
 	}

@@ -222,7 +222,13 @@ func (s *spans) close(p *span) {
 
 // settle records how p ended, once it has.
 func (s *spans) settle(p *span) {
-	if !p.over || p.active > 0 || p.intent == nil || p.intent.Wait() != nil {
+	if !p.over || p.active > 0 || p.intent == nil {
+		return
+	}
+	if p.intent.Wait() != nil {
+		if p.kept != nil {
+			p.kept.forget()
+		}
 		return
 	}
 	if p.wrote.Writes > 0 {

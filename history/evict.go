@@ -1,6 +1,10 @@
 package history
 
 import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"capd/database"
@@ -18,15 +22,11 @@ func (j *Journal) bound(tx *database.Tx, top int64) error {
 			return err
 		}
 	}
-	for j.all > j.bounds.All {
-		most := top
-		for id, t := range j.kept {
-			if j.kept[most] == nil || t.bytes > j.kept[most].bytes {
-				most = id
-			}
-		}
-		before := j.all
-		if err := j.evict(tx, most, j.all-j.bounds.All*9/10, 0); err != nil || j.all == before {
+	if j.all <= j.bounds.All {
+		return nil
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(j.kept), func(a, b int64) int { return cmp.Compare(j.kept[b].bytes, j.kept[a].bytes) }) {
+		if err := j.evict(tx, id, j.all-j.bounds.All*9/10, 0); err != nil || j.all <= j.bounds.All {
 			return err
 		}
 	}
@@ -36,26 +36,48 @@ func (j *Journal) bound(tx *database.Tx, top int64) error {
 // expire forgets what is too old.
 func (j *Journal) expire(tx *database.Tx) error {
 	j.swept = j.now()
-	old, err := scan(&tx.Rows, columns+"WHERE at<? AND now IS NOT NULL LIMIT 1000", j.swept.Add(-j.bounds.Age).UnixMilli())
+	begin := j.swept.Add(-j.bounds.Age).UnixMilli()
+	if j.oldest >= begin {
+		return nil
+	}
+	old, err := scan(&tx.Rows, columns+"WHERE at<? AND now IS NOT NULL LIMIT 1000", begin)
 	if err != nil {
 		return err
 	}
+	held := j.beingUndone()
 	for _, r := range old {
+		if held[r.Entry] {
+			continue
+		}
 		if err := j.forget(tx, r); err != nil {
 			return err
 		}
 	}
+	oldest := int64(math.MaxInt64)
+	if err := tx.Row("SELECT coalesce(min(at), ?) FROM journal WHERE now IS NOT NULL", oldest).Scan(&oldest); err != nil {
+		return err
+	}
+	tx.OnCommit(func() { j.oldest = oldest })
 	return nil
 }
 
 // evict forgets changes of top until so many bytes and changes fewer are kept. Where a file was changed several times in a row, the later
-// changes become part of the first, which keeps the oldest content. If that is not enough the oldest changes go.
+// changes become part of the first, which keeps the oldest content. If that is not enough the oldest changes go, but the newest only if it is
+// beyond the bounds by itself. What an undo under way needs stays, and so do its own changes while they are not much more than the bounds.
 func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 	rows, err := scan(&tx.Rows, columns+"WHERE top=? AND now IS NOT NULL ORDER BY id", top)
 	if err != nil {
 		return err
 	}
+	t, held := j.kept[top], j.beingUndone()
 	enough := func() bool { return bytes <= 0 && changes <= 0 }
+	fits := func() bool {
+		return t.bytes <= j.bounds.Bytes && t.changes <= j.bounds.Changes && j.all <= j.bounds.All
+	}
+	stays := func(r *Row) bool {
+		target, is := held[r.Entry]
+		return target || is && t.bytes <= 2*j.bounds.Bytes && t.changes <= 6*j.bounds.Changes
+	}
 	size := map[int64]int{} // of entries
 	for _, r := range rows {
 		size[r.Entry]++
@@ -68,7 +90,7 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 		}
 		before := last[r.Path]
 		last[r.Path] = r
-		if r.To != "" || before == nil || !joins(before, r) || size[r.Entry] > 1 || size[before.Entry] > 1 {
+		if r.To != "" || before == nil || !joins(before, r) || stays(before) || stays(r) || size[r.Entry] > 1 || size[before.Entry] > 1 {
 			delete(last, r.To)
 			continue
 		}
@@ -84,10 +106,10 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 	}
 	entry := int64(0)
 	for _, r := range rows {
-		if gone[r] {
+		if gone[r] || r.Entry != entry && stays(r) {
 			continue
 		}
-		if enough() && r.Entry != entry {
+		if r.Entry != entry && (enough() || r.Entry == rows[len(rows)-1].Entry && fits()) {
 			break
 		}
 		entry = r.Entry

@@ -3,6 +3,8 @@ package history
 import (
 	"cmp"
 	"context"
+	"math"
+	"sync"
 	"time"
 
 	"capd/database"
@@ -38,18 +40,28 @@ type Journal struct {
 	now    func() time.Time
 
 	// The goroutine that writes the database alone uses these, and Open.
-	kept  map[int64]*total // of each root grant
-	all   int64            // bytes
-	swept time.Time
-	told  map[int64]bool // whose eviction was told
+	kept   map[int64]*total // of each root grant
+	all    int64            // bytes
+	swept  time.Time
+	oldest int64          // ms; nothing is older
+	told   map[int64]bool // whose eviction was told
+
+	mu      sync.Mutex
+	undoing map[int64]holds // entries
+	copying map[int64]int64 // bytes that are copied for each root grant, and not counted yet
+	crowded map[int64]bool  // for which of them there was no room, which was told
 }
+
+// holds count the undos under way that need an entry: as what they undo, or as what they have done.
+type holds struct{ targets, own int }
 
 type total struct{ bytes, changes int64 }
 
 // Open opens the history in db, whose contents are on s. lasting reports whether what is stored at a path outlives the process: of
 // anything else the history is forgotten.
 func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Options) (*Journal, error) {
-	j := &Journal{db: db, shelf: s, bounds: o.Bounds.complete(), logf: o.Logf, now: o.Now, kept: map[int64]*total{}, told: map[int64]bool{}}
+	j := &Journal{db: db, shelf: s, bounds: o.Bounds.complete(), logf: o.Logf, now: o.Now, kept: map[int64]*total{}, told: map[int64]bool{},
+		oldest: math.MaxInt64, undoing: map[int64]holds{}, copying: map[int64]int64{}, crowded: map[int64]bool{}}
 	if j.now == nil {
 		j.now = time.Now
 	}
@@ -75,6 +87,7 @@ func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Opt
 		}
 		if r.Done {
 			j.count(r.Top(), r.Bytes, 1)
+			j.oldest = min(j.oldest, r.AtMs)
 		}
 	}
 	if err := j.dropAll(gone); vfs.CodeOf(err) == vfs.Busy { // a host begins on a full disk, too
@@ -157,6 +170,7 @@ func (j *Journal) End(tx *database.Tx, id int64, r *Row, now State, bytes int64,
 	_, err := tx.Exec(`UPDATE journal SET now=?, bytes=?, kept=iif(?, kept, NULL) WHERE id=? AND part=?`, text(now), bytes, kept, id, r.Part)
 	if err == nil {
 		j.counts(tx, r.Top(), bytes, 1)
+		j.oldest = min(j.oldest, r.AtMs)
 	}
 	return err
 }

@@ -122,7 +122,7 @@ func (p *Plan) Conflicts() error {
 			code = c
 		}
 		if len(where) < 10 {
-			where = append(where, vfs.Printable(s.Path)+": "+vfs.Message(s.Err))
+			where = append(where, strings.TrimPrefix(vfs.Printable(s.Path)+": ", ": ")+vfs.Message(s.Err))
 		}
 	}
 	if len(where) == 0 {

@@ -56,27 +56,27 @@ func Named(is, want State) string {
 }
 
 // Plan works out what undoes rows, the newest first, below d, which is at base of the host's tree. Nothing is changed. readable answers
-// why old content of a path below d cannot be shown to whoever asks.
+// why a path below d, and its old content, cannot be shown to whoever asks.
 func (j *Journal) Plan(ctx context.Context, d vfs.Dir, base string, rows []*Row, readable func(path string) error) (*Plan, error) {
 	p := &Plan{journal: j, dir: d, readable: readable}
 	for _, r := range rows {
 		for _, s := range inverse(r) {
-			var ok bool
-			if s.Path, ok = below(s.Path, base); ok && s.To != "" {
-				s.To, ok = below(s.To, base)
+			ok, err := p.shown(&s.Path, base)
+			if s.To != "" {
+				in, why := p.shown(&s.To, base)
+				ok, err = ok && in, cmp.Or(err, why)
 			}
 			switch {
+			case err != nil:
+				s.Err = err
 			case !ok || r.Outside:
 				s.Err = vfs.Errorf(vfs.Denied, "this change reached outside of this directory; undo it where all of it is")
 			case r.whole():
 				s.Err = vfs.Errorf(vfs.Unsupported, "an older host made this patch, and kept nothing; apply it in reverse")
 			case r.Op == copied:
 				s.Err = vfs.Errorf(vfs.Unsupported, "this copied directory is too large to be taken back; remove it")
-			case s.Op == Restore && s.want.Kind == vfs.FileKind:
-				s.Err = p.readable(s.Path)
-				if s.Err == nil && r.Lost() {
-					s.Err = errLost
-				}
+			case s.Op == Restore && s.want.Kind == vfs.FileKind && r.Lost():
+				s.Err = errLost
 			}
 			if err := p.add(ctx, s); err != nil {
 				return nil, err
@@ -102,6 +102,21 @@ func inverse(r *Row) []*Step {
 		return back
 	}
 	return []*Step{{Op: Restore, Path: r.Path, row: r, is: r.Now, want: r.Was}}
+}
+
+// shown makes *path begin at base. If it is not below base, or what is there cannot be shown to whoever asks, *path becomes "".
+func (p *Plan) shown(path *string, base string) (ok bool, err error) {
+	if *path, ok = below(*path, base); ok {
+		err = p.readable(*path)
+	}
+	if !ok || err != nil {
+		*path = ""
+	}
+	switch vfs.CodeOf(err) {
+	case vfs.Denied, vfs.AskDenied:
+		return false, nil
+	}
+	return ok, err
 }
 
 // below returns path from base on, and whether it is there.
