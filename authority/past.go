@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,12 +58,12 @@ type reader struct {
 func (r reader) top() int64 { return r.ids[len(r.ids)-1] }
 
 func (h *Host) reader(at membrane.Holder) (r reader, err error) {
-	r = reader{host: h, base: at.Path, dir: at.Dir, turn: at.Turn, may: func(ctx context.Context, path string) error { return at.May(ctx, path, membrane.OpRead) }}
+	r = reader{host: h, base: at.Path, dir: at.Dir, turn: at.Turn, may: at.MayRead}
 	r.ids, err = h.who(at)
 	return r, err
 }
 
-// below returns path from the directory of r on. ok says whether it is there, and may be read.
+// below returns path from the directory of r on. ok says whether it is there, and may be read, perhaps with an approval.
 func (r reader) below(ctx context.Context, path string) (string, bool) {
 	if r.base != "" {
 		var ok bool
@@ -70,7 +71,7 @@ func (r reader) below(ctx context.Context, path string) (string, bool) {
 			return "", false
 		}
 	}
-	if r.may(ctx, path) != nil {
+	if err := r.may(ctx, path); err != nil && vfs.CodeOf(err) != vfs.AskDenied {
 		return "", false
 	}
 	return path, true
@@ -156,6 +157,9 @@ func (r reader) change(ctx context.Context, row *history.Row, path, to string, h
 	}
 	if row.Op == membrane.OpReplace.String() && row.To == "" {
 		c.Op = history.Named(row.Was, row.Now) // a put makes a file, too
+	}
+	if r.may(ctx, cmp.Or(to, path)) != nil { // it can be read only with an approval, and so can its versions
+		return c
 	}
 	if row.Now.Version != "" {
 		c.After, _ = vfs.ParseVersion(row.Now.Version)

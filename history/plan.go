@@ -107,13 +107,14 @@ func inverse(r *Row) []*Step {
 // shown makes *path begin at base. If it is not below base, or what is there cannot be shown to whoever asks, *path becomes "".
 func (p *Plan) shown(path *string, base string) (ok bool, err error) {
 	if *path, ok = below(*path, base); ok {
-		err = p.readable(*path)
+		if err = p.readable(*path); vfs.CodeOf(err) == vfs.AskDenied {
+			err = nil // it is put back, and shown to nobody
+		}
 	}
 	if !ok || err != nil {
 		*path = ""
 	}
-	switch vfs.CodeOf(err) {
-	case vfs.Denied, vfs.AskDenied:
+	if vfs.CodeOf(err) == vfs.Denied {
 		return false, nil
 	}
 	return ok, err

@@ -59,7 +59,7 @@ func TestAttackPast(t *testing.T) {
 		t.Errorf("below a directory history shows %q", got)
 	}
 	_, err = d.SubDir("in").Past(ctx, "../a", old)
-	is(t, "a path up", err, "notFound")
+	is(t, "a path up", err, "invalid")
 	_, err = d.SubDir("in").Past(ctx, "a", old)
 	is(t, "not below", err, "notFound")
 	n := d.Narrow(client.Write | client.List)
@@ -73,7 +73,7 @@ func TestAttackPast(t *testing.T) {
 	is(t, "undo through a view that is read alone", err, "readOnly")
 	for _, path := range []string{".env", ".ssh/id", "in/.env"} {
 		_, err = d.Past(ctx, path, old)
-		is(t, "past of "+path, err, "notFound") // as of what is not there
+		is(t, "past of "+path, err, "denied") // whether or not it exists
 		for _, s := range []step.Step{
 			{Verb: step.Put, Path: path, Data: []byte("x")}, {Verb: step.Remove, Path: path}, {Verb: step.Move, Path: path, To: "m"},
 			{Verb: step.Move, Path: "a", To: path}, {Verb: step.Mkdir, Path: path},
@@ -149,4 +149,64 @@ func TestAttackPast(t *testing.T) {
 	} {
 		is(t, what, err, "revoked")
 	}
+}
+
+// A host withholds, or asks about, what it did not when it was changed. The history shows neither the names nor what was there.
+func TestAttackPastUnderNewRules(t *testing.T) {
+	p := newPlace(t)
+	ctx := t.Context()
+	file := filepath.Join(p.base, "capd.yaml")
+	serve := func(more string) *hostProcess {
+		ok(t, os.WriteFile(file, []byte("mounts:\n- path: project\n  url: physical:"+p.served+"\n"+more+"\nguests:\n- name: one\n  path: project\n"), 0o600))
+		return served(p, execCapd(t, "serve", "--config", file, "--state", p.state))
+	}
+	old := vfs.Version(sha256.Sum256([]byte("old words")))
+	h := serve("  deny: []")
+	loc := h.locator
+	d := dial(t, loc).Dir(ctx)
+	ok(t, os.Mkdir(filepath.Join(p.served, "gone"), 0o755))
+	withheld := []string{".env", "gone/.env"}
+	for _, path := range append(withheld, "asked", "plain") {
+		ok(t, os.WriteFile(filepath.Join(p.served, path), []byte("old words"), 0o600))
+		ok(t, d.Change(ctx, []step.Step{{Verb: step.Put, Path: path, Data: []byte("new words")}, {Verb: step.Put, Path: strings.TrimSuffix(path, ".env") + "beside", Data: nil}}, false))
+	}
+	_, err := d.Past(ctx, ".env", old)
+	is(t, "past of what nothing withholds", err, "ok")
+	ok(t, os.RemoveAll(filepath.Join(p.served, "gone")))
+	h.stop()
+
+	h = serve("rules:\n- {effect: ask, operations: [read], patterns: ['project/asked']}")
+	d = dial(t, loc).Dir(ctx)
+	if got := shownPast(t, d); strings.Contains(got, ".env") || !strings.Contains(got, "asked") {
+		t.Errorf("history shows %q", got)
+	}
+	page, err := d.History(ctx, vfs.PastQuery{})
+	ok(t, err)
+	for _, e := range page.Entries {
+		dry, err := d.Undo(ctx, vfs.Undo{ID: e.ID, DryRun: true})
+		for _, s := range dry.Steps {
+			if strings.Contains(s.Path, ".env") {
+				t.Errorf("a preview names %q", s.Path)
+			}
+		}
+		if err != nil && strings.Contains(err.Error(), ".env") {
+			t.Errorf("a refusal says %v", err)
+		}
+		for _, c := range e.Changes {
+			if c.Path == "asked" && (!c.Before.IsZero() || !c.After.IsZero()) {
+				t.Error("history shows the version of what may be read only with an approval")
+			}
+		}
+	}
+	for path, want := range map[string]string{".env": "denied", "gone/.env": "denied", "asked": "askDenied", "plain": "ok"} {
+		_, err = d.Past(ctx, path, old)
+		is(t, "past of "+path, err, want)
+	}
+}
+
+// stop ends the host before the test does.
+func (h *hostProcess) stop() {
+	h.Helper()
+	h.end()
+	h.cmd = nil
 }

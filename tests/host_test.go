@@ -132,6 +132,9 @@ func (h *hostProcess) pid() string { return strconv.Itoa(h.cmd.Process.Pid) }
 
 // end ends the host and checks what it left.
 func (h *hostProcess) end() {
+	if h.cmd == nil { // the test has ended it
+		return
+	}
 	if !h.told { // a second signal would end it at once
 		h.cmd.Process.Signal(syscall.SIGTERM)
 	}

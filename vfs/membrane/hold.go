@@ -70,6 +70,7 @@ type Holding struct {
 	explain *explaining
 	why     *[]string // of an Asking; nil for none
 	refuse  bool      // an Asking asks what is refused
+	reads   bool      // only whether the paths may be read; see Holder.MayRead
 }
 
 // In asks about ops in d, or enters their gates. Paths are relative to d.
@@ -81,6 +82,8 @@ func (h *Holding) In(d vfs.Dir, ops []Op) error {
 			return h.explain.in(d, h, ops)
 		case h.why != nil:
 			return d.asking(h, ops)
+		case h.reads:
+			return d.readable(h, ops)
 		}
 		if h.enter {
 			return d.enter(h, ops)

@@ -1,6 +1,7 @@
 package membrane
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -25,20 +26,38 @@ type Holder struct {
 	v *dirView
 }
 
-// May answers why the holder may not read, or with change not change, what is at path below its directory. Nothing need be
-// there.
-func (h Holder) May(ctx context.Context, path string, kind OpKind) error {
-	r, full := h.v.standing(), h.v.path
-	if path != "" {
-		for name := range strings.SplitSeq(path, "/") {
-			r = r.step(name)
-			if h.v.guards.hides(r) {
-				return vfs.Denied
+// MayRead answers why the holder may not read what is at path below its directory, by its rights and by what policy says now, of the
+// tree and of the trees that it is composed of. Nothing need be there. It answers askDenied if a rule asks before reads there: nobody is asked
+// about what is not there any more.
+func (h Holder) MayRead(ctx context.Context, path string) error {
+	return (&Holding{ctx: ctx, reads: true}).In(h.v, []Op{{Kind: OpReplace, Path: path}})
+}
+
+// readable is what a Holding that reads asks v.
+func (v *dirView) readable(h *Holding, ops []Op) error {
+	for _, op := range ops {
+		t := target{view: &v.view, path: v.path, rules: v.standing(), need: noRead}
+		if op.Path != "" {
+			for name := range strings.SplitSeq(op.Path, "/") {
+				if t.rules = t.rules.step(name); v.guards.hides(t.rules) {
+					return vfs.Denied
+				}
 			}
+			t.path = vfs.Join(v.path, op.Path)
 		}
-		full = vfs.Join(full, path)
+		if err := cmp.Or(t.refused(h.ctx), t.rules.refuse(noRead, Asks)); err != nil {
+			return err
+		}
+		if op.Path == "" {
+			return nil
+		}
 	}
-	return target{view: &h.v.view, path: full, rules: r, need: kind.need()}.refused(ctx)
+	err := h.In(v.dir, ops)
+	switch vfs.CodeOf(err) {
+	case vfs.Busy, vfs.ReadOnly: // nothing is mounted there any more, or something else is
+		return vfs.Denied
+	}
+	return err
 }
 
 func (v *dirView) holder() (Holder, History, error) {
@@ -83,13 +102,16 @@ func (v *dirView) Undo(ctx context.Context, w vfs.Undo) (done vfs.Undone, err er
 func (v *dirView) Past(ctx context.Context, path string, version vfs.Version) (vfs.Content, error) {
 	at, h, err := v.holder()
 	if err == nil {
-		err = at.May(ctx, path, OpRead)
+		_, err = vfs.SplitPath(path)
+	}
+	if err == nil {
+		err = at.MayRead(ctx, path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	c, err := h.Past(ctx, at, path, version)
-	if late := at.May(ctx, path, OpRead); late != nil {
+	if late := at.MayRead(ctx, path); late != nil {
 		if err == nil {
 			c.Close()
 		}
