@@ -43,9 +43,43 @@ var mangle = map[string]func(s capnp.Struct, i uint16) error{
 		}
 		return s.SetPtr(i, x.ToPtr())
 	},
+	"an endless list": func(s capnp.Struct, i uint16) error { return endless(s, i) },
+	"a struct of endless lists": func(s capnp.Struct, i uint16) error {
+		x, err := capnp.NewStruct(s.Segment(), capnp.ObjectSize{DataSize: 24, PointerCount: 6})
+		for at := range uint16(6) {
+			if err == nil {
+				err = endless(x, at)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return s.SetPtr(i, x.ToPtr())
+	},
+	"a list of structs of endless lists": func(s capnp.Struct, i uint16) error {
+		l, err := capnp.NewCompositeList(s.Segment(), capnp.ObjectSize{DataSize: 24, PointerCount: 6}, 2)
+		for at := range 2 * 6 {
+			if err == nil {
+				err = endless(l.Struct(at/6), uint16(at%6))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return s.SetPtr(i, l.ToPtr())
+	},
 	"a capability that is not there": func(s capnp.Struct, i uint16) error {
 		return s.SetPtr(i, capnp.NewInterface(s.Segment(), 4000).ToPtr())
 	},
+}
+
+// endless sets a pointer of s to a list that is as long as one can be: its elements take no room.
+func endless(s capnp.Struct, i uint16) error {
+	l, err := capnp.NewCompositeList(s.Segment(), capnp.ObjectSize{}, 1<<29-1)
+	if err != nil {
+		return err
+	}
+	return s.SetPtr(i, l.ToPtr())
 }
 
 // malformed calls m with each of them. Each answer must have a code other than internal.
@@ -86,6 +120,11 @@ func TestMalformed(t *testing.T) {
 	malformed(t, di, schema.Dir_glob)
 	malformed(t, di, schema.Dir_tree)
 	malformed(t, di, schema.Dir_changedSince)
+	malformed(t, di, schema.Dir_grep)
+	malformed(t, di, schema.Dir_readMany)
+	malformed(t, di, schema.Dir_archive)
+	malformed(t, di, schema.Dir_patch)
+	malformed(t, di, schema.Dir_change)
 	malformed(t, di, schema.Dir_history)
 	malformed(t, di, schema.Dir_undo)
 	malformed(t, di, schema.Dir_readPast)
@@ -106,6 +145,9 @@ func TestMalformed(t *testing.T) {
 	malformed(t, fi, schema.File_write)
 	malformed(t, fi, schema.File_append)
 	malformed(t, fi, schema.File_truncate)
+	malformed(t, fi, schema.File_edit)
+	malformed(t, fi, schema.File_readLines)
+	malformed(t, fi, schema.File_setAttributes)
 	malformed(t, fi, schema.File_stat)
 	malformed(t, fi, schema.File_help)
 	malformed(t, wr, schema.Writer_write)
@@ -138,5 +180,28 @@ func TestMangledCondition(t *testing.T) {
 	}
 	if got, _, err := d.OpenFile("f").ReadText(t.Context()); err != nil || got != "x" {
 		t.Errorf("afterwards the file holds %q, %v", got, err)
+	}
+}
+
+// Malformed patterns of paths are not treated as none, which would search everything.
+func TestMangledGlobs(t *testing.T) {
+	_, _, d := guest(t, vfstest.Tree{"f": {Data: "x"}})
+	for how, f := range mangle {
+		if how == "null" || how == "no bytes" { // these are none
+			continue
+		}
+		for at := range uint16(2) {
+			err := call(t, d.Cap(), schema.Dir_grep, func(p schema.Dir_grep_Params, _ *vat.Caps) error {
+				w, err := p.NewWhat()
+				if err == nil {
+					err = w.SetPattern("x")
+				}
+				if err != nil {
+					return err
+				}
+				return f(capnp.Struct(w), 1+at)
+			}, nil)
+			is(t, "grep with "+how, err, vfs.Invalid)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
@@ -91,10 +93,10 @@ func grepOf(p schema.Dir_grep_Params) (g grep.Search, what schema.Grep, err erro
 	if g.From, err = grep.ParseCursor(string(after)); err != nil {
 		return g, what, err
 	}
-	if g.Only, err = globs(wire.Texts(what.Only())); err != nil {
+	if g.Only, err = globs(wire.Texts(wire.Sound[capnp.TextList](what.HasOnly())(what.Only()))); err != nil {
 		return g, what, err
 	}
-	g.Except, err = globs(wire.Texts(what.Exclude()))
+	g.Except, err = globs(wire.Texts(wire.Sound[capnp.TextList](what.HasExclude())(what.Exclude())))
 	return g, what, err
 }
 
