@@ -209,7 +209,7 @@ struct Undoing {
 struct UndoStep {
   # A change that undo makes.
   op @0 :Text;               # as in Past
-  path @1 :Text;             # rawPath as Stat.rawName
+  path @1 :Text;             # rawPath as Stat.rawName; empty if it is outside of the Dir of the call, or policy withholds it
   rawPath @2 :Data;
   to @3 :Text;               # of a rename, where to; rawTo likewise
   rawTo @4 :Data;
@@ -476,7 +476,8 @@ interface Dir {
   # Returns one page of what was changed in this Dir and below through this capability's grant, and through what was shared
   # from it, the newest first: at most `limit` entries (0 and at most 256) that are older than the one with the id `before` (0: the newest). While
   # more is true, ask again with the last id. The host keeps what changes displaced within bounds. Of what was changed until sinceMs something
-  # is missing; 0: nothing is. It leaves out what policy withholds. unsupported: this host keeps no history.
+  # is missing; 0: nothing is. It leaves out what policy withholds: a path is empty where only the other one is shown. Where a rule asks before
+  # reads it shows no versions. unsupported: this host keeps no history.
 
   undo @27 (what :Undoing, dryRun :Bool) -> (id :UInt64, entries :List(UInt64), steps :List(UndoStep));
   # Takes back what is named: makes the inverse changes, newest first. They are ordinary changes, need the rights of such, are asked
@@ -487,7 +488,7 @@ interface Dir {
 
   readPast @28 (path :Text, version :Data, offset :UInt64, length :UInt32) -> (data :Data, eof :Bool, sizeBytes :UInt64);
   # Reads, as File.read does, a content that a change displaced at path, by its version: `before` in history. notFound: history does not have
-  # it, or not any more.
+  # it, or not any more. denied: policy withholds path. askDenied: a rule asks before reads there, and nobody is asked about old content.
 
   turn @29 (name :Text) -> (dir :Dir);
   # Returns the same directory; what is changed through it, or through what is derived from it, belongs to the turn with this name: at

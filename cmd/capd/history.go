@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -155,7 +156,7 @@ func (js historyJSON) print(e *env) error {
 			if c.To != "" {
 				to = " -> " + vfs.Printable(c.To)
 			}
-			fmt.Fprintf(e.stdout, "    %s %s%s\n", c.Op, vfs.Printable(c.Path), to)
+			fmt.Fprintf(e.stdout, "    %s %s%s\n", c.Op, cmp.Or(vfs.Printable(c.Path), elsewhere), to)
 		}
 		if p.More > 0 {
 			fmt.Fprintf(e.stdout, "    … %d more\n", p.More)
@@ -295,9 +296,12 @@ func (c *undoCommand) Run(e *env) error {
 	return err
 }
 
+// elsewhere stands for a path that is not shown.
+const elsewhere = "(elsewhere)"
+
 func (c *undoCommand) print(e *env, js undoneJSON) error {
 	for _, s := range js.Steps {
-		line := s.Op + " " + s.Path
+		line := s.Op + " " + cmp.Or(s.Path, elsewhere)
 		if s.To != "" {
 			line += " -> " + s.To
 		}
