@@ -17,9 +17,13 @@ func (j *Journal) bound(tx *database.Tx, top int64) error {
 			return err
 		}
 	}
-	if t := j.kept[top]; t != nil && (t.bytes > j.bounds.Bytes || t.changes > j.bounds.Changes) {
+	if t := j.kept[top]; t != nil && !t.within(total{j.bounds.Bytes, j.bounds.Changes}) && !t.within(j.held[top]) {
+		before := *t
 		if err := j.evict(tx, top, t.bytes-j.bounds.Bytes*9/10, t.changes-j.bounds.Changes*9/10); err != nil {
 			return err
+		}
+		if delete(j.held, top); *t == before {
+			j.held[top] = total{t.bytes + j.bounds.Bytes/10, t.changes + j.bounds.Changes/10}
 		}
 	}
 	if j.all <= j.bounds.All {

@@ -33,7 +33,10 @@ func (j *Journal) hold(top int64, entries []int64, one holds) (release func()) {
 	add(1)
 	return func() {
 		add(-1)
-		j.db.Later(func(tx *database.Tx) error { return j.bound(tx, top) })
+		j.db.Later(func(tx *database.Tx) error {
+			delete(j.held, top)
+			return j.bound(tx, top)
+		})
 	}
 }
 

@@ -43,8 +43,9 @@ type Journal struct {
 	kept   map[int64]*total // of each root grant
 	all    int64            // bytes
 	swept  time.Time
-	oldest int64          // ms; nothing is older
-	told   map[int64]bool // whose eviction was told
+	oldest int64           // ms; nothing is older
+	told   map[int64]bool  // whose eviction was told
+	held   map[int64]total // up to how much nothing is evicted, since undos under way need all of it
 
 	mu      sync.Mutex
 	undoing map[int64]holds // entries
@@ -57,10 +58,12 @@ type holds struct{ targets, own int }
 
 type total struct{ bytes, changes int64 }
 
+func (t *total) within(most total) bool { return t.bytes <= most.bytes && t.changes <= most.changes }
+
 // Open opens the history in db, whose contents are on s. lasting reports whether what is stored at a path outlives the process: of
 // anything else the history is forgotten.
 func Open(db *database.DB, s *shelf.Shelf, lasting func(path string) bool, o Options) (*Journal, error) {
-	j := &Journal{db: db, shelf: s, bounds: o.Bounds.complete(), logf: o.Logf, now: o.Now, kept: map[int64]*total{}, told: map[int64]bool{},
+	j := &Journal{db: db, shelf: s, bounds: o.Bounds.complete(), logf: o.Logf, now: o.Now, kept: map[int64]*total{}, told: map[int64]bool{}, held: map[int64]total{},
 		oldest: math.MaxInt64, undoing: map[int64]holds{}, copying: map[int64]int64{}, crowded: map[int64]bool{}}
 	if j.now == nil {
 		j.now = time.Now
