@@ -124,7 +124,7 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 	}
 	if entry != 0 && !j.told[top] {
 		j.told[top] = true
-		j.logf("the history of g%d is full: its oldest changes cannot be undone any more", top)
+		j.logf("capd: the history of g%d is full: its oldest changes cannot be undone any more", top)
 	}
 	return nil
 }

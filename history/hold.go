@@ -83,6 +83,6 @@ func (j *Journal) Crowded(top int64) {
 	j.crowded[top] = true
 	j.mu.Unlock()
 	if first {
-		j.logf("g%d changes more at once than its history keeps: not all of it can be undone", top)
+		j.logf("capd: g%d changes more at once than its history keeps: not all of it can be undone", top)
 	}
 }

@@ -175,7 +175,7 @@ func TestAttackPastUnderNewRules(t *testing.T) {
 	ok(t, os.RemoveAll(filepath.Join(p.served, "gone")))
 	h.stop()
 
-	h = serve("rules:\n- {effect: ask, operations: [read], patterns: ['project/asked']}")
+	serve("rules:\n- {effect: ask, operations: [read], patterns: ['project/asked']}")
 	d = dial(t, loc).Dir(ctx)
 	if got := shownPast(t, d); strings.Contains(got, ".env") || !strings.Contains(got, "asked") {
 		t.Errorf("history shows %q", got)
