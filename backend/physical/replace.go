@@ -51,7 +51,7 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 		return vfs.Version{}, err
 	}
 	defer t.discard()
-	t.exec = how.exec
+	t.exec, t.later = how.exec, d.s.syncsLater(d.at)
 	if err := t.fill(ctx, r); err != nil {
 		return vfs.Version{}, err
 	}

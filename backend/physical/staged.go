@@ -23,6 +23,7 @@ type staged struct {
 	dressed bool        // it has everything else that dress copies
 	synced  bool        // all of that is on disk
 	placed  bool        // it was moved to its place, and nothing came back
+	later   bool        // it goes to a staged directory, which is synced as a whole
 }
 
 var _ vfs.StagedContent = (*staged)(nil)
@@ -146,7 +147,7 @@ func (t *staged) Open(ctx context.Context) (vfs.Content, error) {
 
 // Sync implements vfs.StagedContent.
 func (t *staged) Sync(ctx context.Context) (err error) {
-	if t.synced {
+	if t.synced || t.later {
 		return nil
 	}
 	if late := meter.Rest(ctx, func() { err = t.file.Sync() }); err == nil && late != nil {

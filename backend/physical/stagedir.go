@@ -2,6 +2,7 @@ package physical
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,14 +11,17 @@ import (
 	"capd/vfs"
 )
 
-// stagedDir is a directory in a staging directory.
+// stagedDir is a directory in a staging directory. Where a file system can be synced as a
+// whole, nothing in it is synced by itself: no name leads there, and Place syncs all of it
+// first.
 type stagedDir struct {
 	Dir
 	in   *Dir
 	name string // in in, once it is placed
 	st   *stage
-	done func() // releases st
-	temp string // in st
+	done func()   // releases st
+	temp string   // in st
+	fs   *os.File // was opened before anything was written, so that it hears of all that could not be; nil unless Store.syncsWhole
 	over atomic.Bool
 }
 
@@ -84,6 +88,10 @@ func (s *stagedDir) make() error {
 		return s.st.lost(gone(err))
 	}
 	made, err := s.outside().child(from, s.temp)
+	if err == nil && s.st.s.syncsWhole {
+		s.fs, err = from.self()
+		err = explain(err)
+	}
 	if err != nil {
 		from.rmdir(s.temp)
 		return err
@@ -103,12 +111,23 @@ func (s *stagedDir) Place(ctx context.Context) error {
 	if err := s.in.changeable(ctx); err != nil {
 		return err
 	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
 	r := renaming{src: s.outside(), dst: s.in, name: s.temp, newName: s.name, comes: 1}
 	err := r.run(ctx)
 	if err == nil && !s.over.Swap(true) {
-		s.done()
+		s.end()
 	}
 	return err
+}
+
+// end releases what s holds, once.
+func (s *stagedDir) end() {
+	if s.fs != nil {
+		s.fs.Close()
+	}
+	s.done()
 }
 
 // Drop implements vfs.StagedDir.
@@ -116,7 +135,7 @@ func (s *stagedDir) Drop(context.Context) (e vfs.Effect) {
 	if s.over.Swap(true) {
 		return e
 	}
-	defer s.done()
+	defer s.end()
 	from, err := s.st.s.enter(s.st.at)
 	if err != nil {
 		return e
@@ -160,6 +179,9 @@ func removeAll(d directory, name string) (e vfs.Effect) {
 
 // stagedDepth returns how many names at the beginning of path lead to a staged directory.
 func stagedDepth(path string) int {
+	if !strings.Contains(path, stagingPrefix) {
+		return 0
+	}
 	names := strings.Split(path, "/")
 	i := slices.IndexFunc(names, isStaging)
 	if i < 0 {

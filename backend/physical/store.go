@@ -50,6 +50,8 @@ type Store struct {
 	swept    sync.Once
 	syncs    syncs
 
+	syncsWhole bool // the file system can be synced as a whole
+
 	maxContents int64
 	contents    atomic.Int64
 
@@ -69,6 +71,7 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	s := &Store{top: top, versions: recent.New[versionKey, vfs.Version](maxVersions, nil), drained: make(chan struct{})}
 	s.staging.s = s
 	share := min(4096, max(descriptorLimit()/4, 1))
+	s.syncsWhole = !o.Portable && syncsWhole(top) // os.Root may lead to other file systems
 	s.maxContents = int64(cmp.Or(o.MaxContents, share))
 	if s.host, err = openHost(top, o.Portable, cmp.Or(o.MaxDescriptors, share), o.MaxDescriptors == 0); err != nil {
 		top.Close()

@@ -47,6 +47,9 @@ type changing struct {
 // before the first of them changes. A directory that the process may write but not read
 // cannot be synced, and is left out.
 func (c *changing) of(dir directory, p place) error {
+	if c.s.syncsLater(p) {
+		return nil
+	}
 	for _, n := range c.all {
 		if n.at == p {
 			return nil

@@ -41,6 +41,10 @@ func hasDefaultACL(*os.File) bool { return false }
 // cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }
 
+// syncsWhole is false: there is no syncfs(2) here.
+func syncsWhole(*os.Root) bool { return false }
+func syncWhole(*os.File) error { return errors.ErrUnsupported }
+
 // setModified sets the time of modification of f, and that of the last access to now; see
 // futimes(2).
 func setModified(f *os.File, t time.Time) error {

@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -70,4 +71,38 @@ func hasDefaultACL(dir *os.File) bool {
 func setModified(f *os.File, t time.Time) error {
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(t.UnixNano())}
 	return unix.UtimesNanoAt(int(f.Fd()), "", times, unix.AT_EMPTY_PATH)
+}
+
+// syncsWhole reports whether syncfs(2) on the file system of dir writes to disk what fsync(2)
+// would, and says what could not be written, as it does since Linux 5.8. A file system in user
+// space is not told of it.
+func syncsWhole(dir *os.Root) bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil || major < 5 || major == 5 && minor < 8 {
+		return false
+	}
+	f, err := dir.Open(".")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var fs unix.Statfs_t
+	if uninterrupted(func() error { return unix.Fstatfs(int(f.Fd()), &fs) }) != nil {
+		return false
+	}
+	switch int64(fs.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// syncWhole writes the file system of f to disk, and answers what could not be written since f
+// was opened.
+func syncWhole(f *os.File) error {
+	return uninterrupted(func() error { return unix.Syncfs(int(f.Fd())) })
 }

@@ -41,6 +41,10 @@ const openToSync = os.O_RDWR
 // cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }
 
+// syncsWhole is false: there is no syncfs(2) here.
+func syncsWhole(*os.Root) bool { return false }
+func syncWhole(*os.File) error { return errors.ErrUnsupported }
+
 // setModified sets the time of modification of f; see SetFileTime.
 func setModified(f *os.File, t time.Time) error {
 	to := syscall.NsecToFiletime(t.UnixNano())
