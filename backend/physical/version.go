@@ -121,7 +121,9 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 // digest reads all of f. It stops when ctx ends, and when f is longer than most.
 func digest(ctx context.Context, f *os.File, most int64) (vfs.Version, error) {
 	h := sha256.New()
-	buf := make([]byte, 128<<10)
+	p := newPiece()
+	defer pieces.Put(p)
+	buf := p.b[:]
 	for off := int64(0); ; {
 		if err := meter.Yield(ctx); err != nil {
 			return vfs.Version{}, err

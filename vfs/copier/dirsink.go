@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"bytes"
 	"context"
 	"io"
 
@@ -118,14 +119,14 @@ func put(ctx context.Context, to Spot, f *File, n *node) error {
 // install puts f at to, and answers errAltered unless its content has its version. A
 // store without executable bits takes files that have none.
 func install(ctx context.Context, to Spot, f *File) error {
-	r := verify(f)
+	r, altered := f.verified()
 	got, err := vfs.Install(ctx, to.Dir, to.Name, r, f.Info.Exec, to.If)
 	if vfs.CodeOf(err) == vfs.Unsupported && !f.Info.Exec {
-		r = verify(f)
+		r, altered = f.verified()
 		got, err = to.Dir.Replace(ctx, to.Name, r, to.If)
 	}
 	switch code := vfs.CodeOf(err); {
-	case r.Differs || err == nil && got != f.Version:
+	case altered() || err == nil && got != f.Version:
 		return errAltered
 	case to.If.Absent && (code == vfs.Conflict || code == vfs.IsDir || code == vfs.NotRegular):
 		return vfs.Exists
@@ -133,7 +134,12 @@ func install(ctx context.Context, to Spot, f *File) error {
 	return err
 }
 
-// verify returns a reader of f that ends in errAltered unless the content has f's version.
-func verify(f *File) *vfs.Verified {
-	return vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
+// verified returns a reader of f that ends in errAltered unless the content has f's version.
+// altered reports whether it did.
+func (f *File) verified() (r io.Reader, altered func() bool) {
+	if f.small != nil {
+		return bytes.NewReader(f.small), func() bool { return false }
+	}
+	v := vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
+	return v, func() bool { return v.Differs }
 }

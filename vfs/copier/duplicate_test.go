@@ -182,7 +182,7 @@ func TestSourceChanges(t *testing.T) {
 		at     int // the second target is read when d/e has been copied
 		change func(*testing.T, vfs.Dir)
 	}{
-		"a file before it is read":  {faultfs.Open, 1, put("d/e/empty")},
+		"a file when it was read":   {faultfs.Open, 2, put("d/e/empty")},
 		"a file after it was read":  {faultfs.Target, 2, put("d/e/g")},
 		"a file appears":            {faultfs.Target, 2, put("d/late")},
 		"a file appears in the end": {faultfs.Target, 2, put("d/e/late")},
@@ -209,6 +209,26 @@ func TestSourceChanges(t *testing.T) {
 				t.Errorf("%s: there is %s", name, now)
 			}
 		})
+	}
+}
+
+// TestLargeSourceChanges changes a file that is too large to be read at once, after its
+// version was found out.
+func TestLargeSourceChanges(t *testing.T) {
+	from, _ := check.Store(t, vfstest.Tree{"large": {Data: strings.Repeat("large", 1<<18)}})
+	to, _ := check.Store(t, nil)
+	plan := new(faultfs.Plan)
+	pause := plan.Pause(faultfs.Open, faultfs.Before, 1)
+	done := make(chan error)
+	go func() {
+		done <- copier.Duplicate(t.Context(), copier.Spot{Dir: faultfs.New(from.Root(), plan), Name: "large"}, copier.Spot{Dir: to.Root(), Name: "got"}, copier.Options{})
+	}()
+	<-pause.Reached()
+	check.OK(t, check.Put(t.Context(), from.Root(), "large", strings.Repeat("LARGE", 1<<18)))
+	pause.Resume()
+	check.Is(t, "Duplicate", <-done, vfs.Conflict)
+	if now := check.Picture(t, to.Root()); now != "" {
+		t.Errorf("there is %.100s", now)
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 type File struct {
 	vfs.Content
 	Info    vfs.Info    // shortly before it was opened
-	Version vfs.Version // likewise; the zero Version unless copied from Dir to Dir
+	Version vfs.Version // likewise, or that of small; the zero Version unless copied from Dir to Dir
 
-	c    *copying
-	size int64 // reserved
+	c     *copying
+	size  int64  // reserved
+	small []byte // all of it, if it was read whole
 }
 
 func (c *copying) file(d *dir, n vfs.File, name, path string) error {
@@ -28,7 +29,8 @@ func (c *copying) file(d *dir, n vfs.File, name, path string) error {
 	}
 	info, err := n.Stat(c.ctx)
 	var is vfs.Version
-	if err == nil && c.o.verify {
+	small := c.o.verify && info.Size <= smallSize
+	if err == nil && c.o.verify && !small {
 		is, err = vfs.VersionOf(c.ctx, n)
 	}
 	if err != nil {
@@ -46,10 +48,39 @@ func (c *copying) file(d *dir, n vfs.File, name, path string) error {
 	if err := c.reserve(1, f.size); err != nil {
 		return err
 	}
+	if small {
+		buf := buffers.Get().(*[smallSize]byte)
+		defer buffers.Put(buf)
+		if err := f.readSmall(buf[:]); err != nil {
+			return err
+		}
+	}
 	if err := d.to.File(c.ctx, name, f); err != nil {
 		return err
 	}
 	c.copied(Progress{Files: 1, Bytes: f.size})
+	return nil
+}
+
+// smallSize is up to how many bytes a file is read once, whole: for its version, and to be
+// put. A reader of memory does not keep a store waiting.
+const smallSize = 128 << 10
+
+// readSmall reads f into buf, which it keeps. It answers errAltered if f has grown since its
+// size was asked for, or has become shorter since it was opened.
+func (f *File) readSmall(buf []byte) error {
+	if f.size > int64(len(buf)) {
+		return errAltered
+	}
+	f.small = buf[:f.size]
+	if n, err := io.ReadFull(io.NewSectionReader(f, 0, f.size), f.small); int64(n) < f.size {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			err = errAltered
+		}
+		return err
+	}
+	f.Version = sha256.Sum256(f.small)
+	vfs.Learn(f.Content, f.Version)
 	return nil
 }
 
@@ -75,7 +106,7 @@ type HostFile interface {
 }
 
 // buffers hold what is read and not yet written.
-var buffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
+var buffers = sync.Pool{New: func() any { return new([smallSize]byte) }}
 
 // CopyTo copies all of f to out, and returns its version. It clones the file where the
 // file system can.
@@ -87,7 +118,7 @@ func (f *File) CopyTo(ctx context.Context, out HostFile) (vfs.Version, error) {
 	case vfs.CodeOf(err) != vfs.Unsupported:
 		return vfs.Version{}, err
 	}
-	buf := buffers.Get().(*[128 << 10]byte)
+	buf := buffers.Get().(*[smallSize]byte)
 	defer buffers.Put(buf)
 	sum := sha256.New()
 	for size := int64(0); ; {
