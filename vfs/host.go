@@ -54,6 +54,16 @@ func Clone(c Content, fd uintptr) error {
 	return Errorf(Unsupported, "this content has to be copied")
 }
 
+// CloneReader is a reader of a content that a store may clone instead of reading it. A store
+// that can, calls Clone before the first Read. It reads if that answers unsupported. Otherwise
+// it calls Cloned before it puts anything in place.
+type CloneReader interface {
+	io.Reader
+	Cloner
+	Size() int64            // of the content, in bytes
+	Cloned(v Version) error // v is the version of what the clone holds; an error ends the write
+}
+
 // Installer is a Dir that can put a file in place together with its executable bit.
 type Installer interface {
 	Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error)

@@ -18,18 +18,23 @@ import (
 
 func init() { other["durable"] = makeDurable }
 
+// sequences are the sequences of changes that a power cut may interrupt.
+var sequences = map[string][]durableChange{"one by one": durable, "staged": stagedDurable}
+
 // held describes a directory: paths to "dir", "link:" and a target, or a content.
 type held map[string]string
 
-// durable are changes, made one after another in a directory that holds durableBefore,
-// each with its effect.
-var durable = []struct {
+// durableChange is a change with its effect.
+type durableChange struct {
 	name  string
 	do    func(ctx context.Context, root vfs.Dir) error
 	gives held   // "" for what is gone
 	loose string // a file of which any part may be changed until it has answered
 	also  []held // what else it may have altered until it has answered
-}{
+}
+
+// durable are changes, made one after another in a directory that holds durableBefore.
+var durable = []durableChange{
 	{name: "put a new file", gives: held{"new": "1"}, do: put("new", "1", vfs.If{})},
 	{name: "put in place", gives: held{"new": "22"}, do: put("new", "22", vfs.If{})},
 	{name: "put with a condition", gives: held{"new": "333"}, do: put("new", "333", vfs.If{Is: version("22")})},
@@ -86,6 +91,50 @@ var durable = []struct {
 		return err
 	}},
 	{name: "truncate and sync", gives: held{"log": "li"}, loose: "log", do: log(func(ctx context.Context, f vfs.File) error { return f.Truncate(ctx, 2, vfs.If{}) })},
+}
+
+// stagedDurable place directories: one whose nodes are synced one by one, and one that is
+// synced with its file system.
+var stagedDurable = []durableChange{
+	{name: "place a small directory", gives: stagedHeld("small", 2), do: stage("small", 2)},
+	{name: "place a large directory", gives: stagedHeld("large", 20), do: stage("large", 20)},
+	{name: "put in what was placed", gives: held{"large/in/late": "late"}, do: in("large/in", put("late", "late", vfs.If{}))},
+}
+
+// stage places a directory with a link and n files, one of which was replaced and one renamed.
+func stage(name string, n int) func(context.Context, vfs.Dir) error {
+	return func(ctx context.Context, root vfs.Dir) error {
+		s, err := vfs.StageDir(ctx, root, name)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		defer s.Drop(ctx)
+		d, err := s.Mkdir(ctx, "in")
+		for i := 0; err == nil && i < n; i++ {
+			err = put(fmt.Sprint("f", i), "old", vfs.If{Absent: true})(ctx, d)
+		}
+		for _, do := range []func(context.Context, vfs.Dir) error{
+			put("f0", "new", vfs.If{Is: version("old")}), move("f1", "moved", vfs.If{}, vfs.If{}),
+			func(ctx context.Context, d vfs.Dir) error { return vfs.Symlink(ctx, d, "l", "f0") },
+		} {
+			if err == nil {
+				err = do(ctx, d)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return s.Place(ctx)
+	}
+}
+
+func stagedHeld(name string, n int) held {
+	h := held{name: "dir", name + "/in": "dir", name + "/in/f0": "new", name + "/in/moved": "old", name + "/in/l": "link:f0"}
+	for i := 2; i < n; i++ {
+		h[fmt.Sprintf("%s/in/f%d", name, i)] = "old"
+	}
+	return h
 }
 
 var durableBefore = held{"log": "line 0\n", "stays": "dir", "stays/f": "stays"}
@@ -156,7 +205,7 @@ func log(change func(context.Context, vfs.File) error) func(context.Context, vfs
 // makeDurable makes all changes, and prints when each has answered.
 func makeDurable(args []string) {
 	s, err := physical.OpenAmbient(args[0], physical.Options{Portable: args[1] == "best-effort"})
-	for _, c := range durable {
+	for _, c := range sequences[args[2]] {
 		if err == nil {
 			err = c.do(context.Background(), s.Root())
 		}
@@ -173,39 +222,41 @@ func makeDurable(args []string) {
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for name, o := range modes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := serve(t, o)
-			w.mkdir("stays")
-			w.write("stays/f", "stays")
-			w.write("log", "line 0\n")
-			powercut.Run(t, w.dir, program("durable", w.dir, w.store.Confinement())).Each(t, func(dir string, said []string) error {
-				s, err := physical.OpenAmbient(dir, o)
-				if err != nil {
-					return err
-				}
-				defer s.Close()
-				s.Root() // removes what was staged
-				got, err := holding(dir)
-				if err != nil {
-					return err
-				}
-				return allowed(got, len(said))
+		for which, changes := range sequences {
+			t.Run(name+", "+which, func(t *testing.T) {
+				t.Parallel()
+				w := serve(t, o)
+				w.mkdir("stays")
+				w.write("stays/f", "stays")
+				w.write("log", "line 0\n")
+				powercut.Run(t, w.dir, program("durable", w.dir, w.store.Confinement(), which)).Each(t, func(dir string, said []string) error {
+					s, err := physical.OpenAmbient(dir, o)
+					if err != nil {
+						return err
+					}
+					defer s.Close()
+					s.Root() // removes what was staged
+					got, err := holding(dir)
+					if err != nil {
+						return err
+					}
+					return allowed(changes, got, len(said))
+				})
 			})
-		})
+		}
 	}
 }
 
 // allowed reports whether a tree may be left when this many changes have answered.
-func allowed(got held, answered int) error {
+func allowed(changes []durableChange, got held, answered int) error {
 	before := maps.Clone(durableBefore)
-	for _, c := range durable[:answered] {
+	for _, c := range changes[:answered] {
 		before.change(c.gives)
 	}
-	if answered == len(durable) {
+	if answered == len(changes) {
 		return differs(got, before, "")
 	}
-	next := durable[answered]
+	next := changes[answered]
 	err := differs(got, before, next.loose)
 	for _, gives := range append(next.also, next.gives) {
 		after := maps.Clone(before)

@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -65,8 +66,39 @@ func (t *staged) discard() {
 	}
 }
 
+// clone has t share the content of r where the file system can; see ioctl_ficlone(2). It
+// reports false if r has to be read.
+func (t *staged) clone(ctx context.Context, r io.Reader) (done bool, err error) {
+	c, ok := r.(vfs.CloneReader)
+	if !ok {
+		return false, nil
+	}
+	late := meter.Rest(ctx, func() { err = c.Clone(t.file.Fd()) })
+	switch {
+	case vfs.CodeOf(err) == vfs.Unsupported:
+		return false, explain(t.file.Truncate(0)) // some of it may be there
+	case err != nil || late != nil:
+		return true, cmp.Or(err, late)
+	}
+	a, err := attrOfFile(t.file)
+	if err != nil {
+		return true, explain(err)
+	}
+	t.size = c.Size()
+	if a.size != t.size {
+		return true, errKeepsChanging
+	}
+	if t.sum.known, err = digest(ctx, t.file, t.size); err != nil {
+		return true, err
+	}
+	return true, c.Cloned(t.sum.known)
+}
+
 // fill copies all of r, with constant memory. It returns an error of r unchanged.
 func (t *staged) fill(ctx context.Context, r io.Reader) error {
+	if done, err := t.clone(ctx, r); done || err != nil {
+		return err
+	}
 	for {
 		if err := meter.Yield(ctx); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 // A summer computes the version of content while it is written and synced. For larger
 // contents it does so on a goroutine of its own.
 type summer struct {
+	known vfs.Version // found out in another way; zero if not
 	h     hash.Hash
 	queue chan *piece   // nil: no goroutine
 	done  chan struct{} // closed when everything queued is summed
@@ -65,7 +66,7 @@ func (s *summer) version() vfs.Version {
 		s.queue = nil
 	}
 	if s.h == nil {
-		return vfs.Version{}
+		return s.known
 	}
 	return vfs.Version(s.h.Sum(nil))
 }

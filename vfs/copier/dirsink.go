@@ -140,6 +140,28 @@ func (f *File) verified() (r io.Reader, altered func() bool) {
 	if f.small != nil {
 		return bytes.NewReader(f.small), func() bool { return false }
 	}
-	v := vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
+	v := &large{vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered), f}
 	return v, func() bool { return v.Differs }
+}
+
+// large is a file that is read, or cloned where the store can.
+type large struct {
+	*vfs.Verified
+	f *File
+}
+
+var _ vfs.CloneReader = (*large)(nil)
+
+// Size implements [vfs.CloneReader].
+func (l *large) Size() int64 { return l.f.Size() }
+
+// Clone implements [vfs.CloneReader].
+func (l *large) Clone(fd uintptr) error { return vfs.Clone(l.f.Content, fd) }
+
+// Cloned implements [vfs.CloneReader].
+func (l *large) Cloned(v vfs.Version) error {
+	if l.Differs = v != l.f.Version; l.Differs {
+		return errAltered
+	}
+	return nil
 }

@@ -319,7 +319,7 @@ func TestTargets(t *testing.T) {
 		is, err := vfs.VersionOf(t.Context(), check.FileAt(t, p.to.Root(), "got"))
 		check.OK(t, err)
 		from, to := copier.Spot{Dir: p.fromDir, Name: "f"}, copier.Spot{Dir: p.toDir, Name: "got", If: vfs.If{Is: is}}
-		p.fromPlan.Fail(faultfs.Version, faultfs.After, 3, vfs.Errorf(vfs.Busy, "planned")) // after it was placed
+		p.fromPlan.Fail(faultfs.Version, faultfs.After, 2, vfs.Errorf(vfs.Busy, "planned")) // after it was placed
 		check.Is(t, "a copy that fails", copier.Move(t.Context(), from, to, copier.Options{}), vfs.Busy)
 		if now := check.Picture(t, p.to.Root()); now != p.toWhole {
 			t.Errorf("there is %s", now)

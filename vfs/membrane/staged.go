@@ -64,6 +64,50 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+var _ vfs.CloneReader = (*stagedReader)(nil)
+
+// Size implements [vfs.CloneReader].
+func (s *stagedReader) Size() int64 {
+	if c, ok := s.r.(vfs.CloneReader); ok {
+		return c.Size()
+	}
+	return 0
+}
+
+// Clone implements [vfs.CloneReader]. All of the content counts as staged.
+func (s *stagedReader) Clone(fd uintptr) error {
+	c, ok := s.r.(vfs.CloneReader)
+	size := s.Size()
+	switch {
+	case !ok || s.got > 0 || s.err != nil || s.left >= 0 && size > s.left || s.bounds.fits(size) != nil:
+		return vfs.Errorf(vfs.Unsupported, "read it") // which answers the error, if there is one
+	}
+	if _, _, err := s.t.allowed(s.ctx); err != nil {
+		return err
+	}
+	left := s.slot != nil && s.slot.leave() // the content may be behind the same bulkhead
+	err := c.Clone(fd)
+	if left {
+		s.slot.again(s.ctx, func() {
+			err = cmp.Or(s.ctx.Err(), errNoAnswer)
+			s.giveUp(err)
+		})
+	}
+	if err == nil {
+		s.got = size
+		err = s.stage(size)
+	}
+	return err
+}
+
+// Cloned implements [vfs.CloneReader].
+func (s *stagedReader) Cloned(v vfs.Version) error {
+	if c, ok := s.r.(vfs.CloneReader); ok {
+		return c.Cloned(v)
+	}
+	return vfs.At("", vfs.Unsupported)
+}
+
 // maxPiece is how many bytes are read at once from a reader that may be slow.
 const maxPiece = 64 << 10
 

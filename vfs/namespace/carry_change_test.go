@@ -20,11 +20,11 @@ func TestMoveOfWhatChanges(t *testing.T) {
 		want   vfs.Code
 		stays  string
 	}{
-		"a file changes before the look":   {faultfs.Version, faultfs.After, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes when it was read":  {faultfs.Open, faultfs.Before, 2, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes before the end":    {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
-		"a file appears before the end":    {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
-		"a file appears before the look":   {faultfs.Target, faultfs.After, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
+		"a file changes before the look":  {faultfs.Version, faultfs.After, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes when it was read": {faultfs.Open, faultfs.Before, 2, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before the end":   {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
+		"a file appears before the end":   {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
+		"a file appears before the look":  {faultfs.Target, faultfs.After, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
 		"a link becomes another": {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) {
 			d := check.DirAt(t, a, "d")
 			check.OK(t, d.Remove(t.Context(), "l", vfs.If{}))
