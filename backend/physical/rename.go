@@ -23,6 +23,9 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if err := into.changeable(ctx); err != nil {
 		return err
 	}
+	if d.s.syncsLater(d.at) && !d.s.syncsLater(into.at) {
+		return vfs.At("", vfs.CrossDevice) // it may not be on disk; a copy will be
+	}
 	if err := checkName(name); err != nil {
 		return err
 	}
