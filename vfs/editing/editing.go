@@ -8,6 +8,7 @@ package editing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"io"
@@ -135,15 +136,13 @@ func (e *editing) attempt(ctx context.Context) (res Result, raced bool, err erro
 	}
 	held := membrane.CallBytesOf(ctx)
 	defer held.End()
-	content, was, err := e.read(ctx, held)
+	content, version, err := e.read(ctx, held)
 	if err != nil {
-		return res, false, err
-	}
-	if err := e.r.If.Check(true, was); err != nil {
 		return res, false, err
 	}
 	made, err := edit.Apply(content, e.r.Edits, func() error { return meter.Yield(ctx) })
-	if err != nil {
+	was := version()
+	if err := cmp.Or(e.r.If.Check(true, was), err); err != nil {
 		return res, false, err
 	}
 	res.Changed, res.Replaced = made.Changed, made.Replaced
@@ -176,33 +175,50 @@ func (e *editing) could(ctx context.Context) error {
 	return x.Err
 }
 
-// read returns the whole content and its version.
-func (e *editing) read(ctx context.Context, held *membrane.CallBytes) ([]byte, vfs.Version, error) {
+// longSum is the size, in bytes, from which a version is computed while the edits are made.
+const longSum = 32 << 10
+
+// read returns the whole content, and what waits for its version, which is called once.
+func (e *editing) read(ctx context.Context, held *membrane.CallBytes) (_ []byte, version func() vfs.Version, err error) {
 	c, err := vfs.Open(ctx, e.f)
 	if err != nil {
-		return nil, vfs.Version{}, err
+		return nil, nil, err
 	}
-	defer c.Close()
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
 	size := c.Size()
 	if size > edit.MaxSize {
-		return nil, vfs.Version{}, edit.ErrSize(size)
+		return nil, nil, edit.ErrSize(size)
 	}
 	if e.how.Weigh != nil {
 		if err := e.how.Weigh(size * int64(max(len(e.r.Edits), 1))); err != nil {
-			return nil, vfs.Version{}, err
+			return nil, nil, err
 		}
 	}
 	if err := held.Take(4 * size); err != nil { // what was, what will be, and what is searched
-		return nil, vfs.Version{}, err
+		return nil, nil, err
 	}
 	b := make([]byte, size)
 	n, err := c.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
-		return nil, vfs.Version{}, err
+		return nil, nil, err
 	}
-	v := vfs.Version(sha256.Sum256(b[:n]))
-	vfs.Learn(c, v)
-	return b[:n], v, nil
+	b = b[:n]
+	sum := func() vfs.Version {
+		defer c.Close()
+		v := vfs.Version(sha256.Sum256(b))
+		vfs.Learn(c, v)
+		return v
+	}
+	if n < longSum {
+		return b, sum, nil
+	}
+	summed := make(chan vfs.Version, 1)
+	go func() { summed <- sum() }()
+	return b, func() vfs.Version { return <-summed }, nil
 }
 
 // header returns the lines of a difference before its hunks.
