@@ -31,6 +31,9 @@ func findRg() tool  { return find("ripgrep", "rg") }
 func findGit() tool { return find("git", "git") }
 func findSum() tool { return find("coreutils", "sha256sum") }
 func findCp() tool  { return find("coreutils", "cp") }
+func findTar() tool { return find("tar", "tar") }
+
+func findSync() tool { return find("coreutils", "sync") }
 
 // run runs the program in dir and returns what it prints.
 func (t tool) run(ctx context.Context, dir string, args ...string) ([]byte, error) {
@@ -64,9 +67,9 @@ func notes() []string {
 		"a program's start is in its time, and so is opening capd's store in capd's; over the wire, the host has been there since the first turn, and connecting is in the time",
 		"what everybody finds, reads, stores and copies is compared with what it ought to be: paths, CRC-32C, SHA-256, root digests",
 		"grep in Go is about the time of all CPUs, since rg searches with all of them and grep with one; over the wire it is the time that passes",
-		"cas.Put is durable when it answers; sha256sum stores nothing, cp -a syncs nothing, and neither does a materialized tree",
+		"cas.Put is durable when it answers; sha256sum stores nothing, cp -a and tar -x sync nothing, and neither does a materialized tree; a copy and what is extracted by capd is on disk when it answers",
 		fmt.Sprintf("a round more than is counted comes first; %d rounds are enough for turns that take seconds, with none before them", longRounds),
-		fmt.Sprintf("floors: %s; %s; %s; %s; %s", findFd().version(), findRg().version(), findGit().version(), findSum().version(), findCp().version()),
+		fmt.Sprintf("floors: %s; %s; %s; %s; %s; %s", findFd().version(), findRg().version(), findGit().version(), findSum().version(), findCp().version(), findTar().version()),
 	}
 }
 
