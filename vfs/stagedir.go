@@ -15,7 +15,8 @@ type DirStager interface {
 type StagedDir interface {
 	Dir
 
-	// Place puts the directory in place, with everything in it. It answers exists when
+	// Place puts the directory in place, with everything in it. All of that is on disk
+	// before, where there is a disk. It answers exists when
 	// the name is taken meanwhile. It may be called again after an error.
 	Place(ctx context.Context) error
 

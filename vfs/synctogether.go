@@ -20,7 +20,8 @@ type Unsynced interface {
 //
 // It is for the host's changes of many names, such as a batch. A guest's change is on
 // disk when it is answered. A store that does not call [SyncLater] needs no sync.
-// Content that was put whole is on disk when the put returns, in any context.
+// Content that was put whole is on disk when the put returns, in any context, unless it was
+// put in a [StagedDir], which is on disk when it is placed.
 //
 // The caller calls sync after its changes, whether or not they succeeded, and makes
 // further changes only after that.
