@@ -60,7 +60,7 @@ func Clone(c Content, fd uintptr) error {
 type CloneReader interface {
 	io.Reader
 	Cloner
-	Size() int64            // of the content, in bytes
+	Size() int64            // of the content, in bytes; 0 if it has to be read
 	Cloned(v Version) error // v is the version of what the clone holds; an error ends the write
 }
 

@@ -70,19 +70,22 @@ func (t *staged) discard() {
 // reports false if r has to be read.
 func (t *staged) clone(ctx context.Context, r io.Reader) (done bool, err error) {
 	c, ok := r.(vfs.CloneReader)
-	if !ok {
+	if !ok || c.Size() == 0 {
 		return false, nil
 	}
 	late := meter.Rest(ctx, func() { err = c.Clone(t.file.Fd()) })
-	switch {
-	case vfs.CodeOf(err) == vfs.Unsupported:
-		return false, explain(t.file.Truncate(0)) // some of it may be there
-	case err != nil || late != nil:
+	unable := vfs.CodeOf(err) == vfs.Unsupported
+	if !unable && (err != nil || late != nil) {
 		return true, cmp.Or(err, late)
 	}
 	a, err := attrOfFile(t.file)
-	if err != nil {
+	switch {
+	case err != nil:
 		return true, explain(err)
+	case unable && a.size > 0: // ext4 writes a file that was truncated to nothing when it is closed
+		return false, explain(t.file.Truncate(0))
+	case unable:
+		return false, nil
 	}
 	t.size = c.Size()
 	if a.size != t.size {
