@@ -85,18 +85,21 @@ func (e *eraser) one(name string) error {
 	return e.top.Remove(name)
 }
 
-// raise moves sub, which is in name, to the top.
+// raise moves sub, which is in name, to the top, to a name that nothing there has.
 func (e *eraser) raise(name, sub string) error {
 	for {
 		e.moved++
 		to := "moved-" + strconv.Itoa(e.moved)
+		if _, err := e.top.Lstat(to); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		err := e.top.Rename(name+"/"+sub, to)
 		if err == nil {
 			e.queue = append(e.queue, to)
 		}
-		if !errors.Is(err, fs.ErrExist) { // left by an earlier attempt
-			return err
-		}
+		return err
 	}
 }
 
