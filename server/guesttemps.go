@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,10 @@ type temps struct {
 	top   *os.Root
 	store *physical.Store
 	next  atomic.Int64
+
+	mu       sync.Mutex
+	over     bool // close removes what is there, and nobody else begins to
+	removals sync.WaitGroup
 }
 
 // openTemps makes the place for temporary directories. Those of a host that died are out of sight when it returns, and removed
@@ -46,7 +51,7 @@ func (s *Server) openTemps() (err error) {
 	if s.temps.top, err = os.OpenRoot(dir); err != nil {
 		return s.state.Unusable(err)
 	}
-	if s.temps.store, err = physical.OpenAmbient(dir, physical.Options{}); err != nil {
+	if s.temps.store, err = physical.OpenAmbient(dir, physical.Options{NoSync: true}); err != nil {
 		return s.state.Unusable(err)
 	}
 	return nil
@@ -63,6 +68,10 @@ func (t *temps) make(ctx context.Context) (vfs.Dir, func(), error) {
 		return nil, nil, &vfs.Error{Code: vfs.Internal, Msg: "a temporary directory cannot be made", Cause: err}
 	}
 	remove := func() {
+		if !t.begin() {
+			return
+		}
+		defer t.removals.Done()
 		if err := hostfile.Erase(t.top, name); err != nil {
 			t.s.logf("capd: removing a temporary directory of a guest: %v", err)
 		}
@@ -77,7 +86,17 @@ func (t *temps) make(ctx context.Context) (vfs.Dir, func(), error) {
 	return n.(vfs.Dir), remove, nil
 }
 
-// close removes what is there.
+// begin begins a removal, and reports false when close does that.
+func (t *temps) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.removals.Add(1)
+	}
+	return !t.over
+}
+
+// close removes what is there. It does not wait for ever: the next host goes on.
 func (t *temps) close() error {
 	if t.top == nil {
 		return nil
@@ -86,12 +105,26 @@ func (t *temps) close() error {
 	if t.store != nil {
 		err = t.store.Close()
 	}
-	entries, late := fs.ReadDir(t.top.FS(), ".")
-	err = errors.Join(err, late)
-	for _, e := range entries {
-		if gone := hostfile.Erase(t.top, e.Name()); !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		t.removals.Wait()
+		done <- errors.Join(t.empty(), t.top.Close())
+	}()
+	select {
+	case late := <-done:
+		err = errors.Join(err, late)
+	case <-time.After(membrane.Grace):
 	}
-	return errors.Join(err, t.top.Close())
+	return err
+}
+
+func (t *temps) empty() error {
+	entries, err := fs.ReadDir(t.top.FS(), ".")
+	for _, e := range entries {
+		err = errors.Join(err, hostfile.Erase(t.top, e.Name()))
+	}
+	return err
 }

@@ -176,6 +176,9 @@ func (f *File) Sync(ctx context.Context) error {
 		return err
 	}
 	defer file.Close()
+	if f.s.noSync {
+		return nil
+	}
 	if err := file.Sync(); err != nil {
 		return explain(err)
 	}

@@ -182,7 +182,7 @@ func (t *staged) Open(ctx context.Context) (vfs.Content, error) {
 
 // Sync implements vfs.StagedContent.
 func (t *staged) Sync(ctx context.Context) (err error) {
-	if t.synced || t.later {
+	if t.synced || t.later || t.st.s.noSync {
 		return nil
 	}
 	if late := meter.Rest(ctx, func() { err = t.file.Sync() }); err == nil && late != nil {

@@ -38,6 +38,7 @@ type Options struct {
 	MaxDescriptors int  // directories and files kept open; 0 means a quarter of the process's limit, at most 4096, for all Stores together
 	MaxContents    int  // contents open at once; 0 means a quarter of the limit, at most 4096, for each Store
 	Portable       bool // use os.Root even where the kernel confines
+	NoSync         bool // changes are not written to disk before they return: what is here need not outlive the host
 }
 
 // Store is one served directory.
@@ -51,6 +52,7 @@ type Store struct {
 	syncs    syncs
 
 	syncsWhole bool // the file system can be synced as a whole
+	noSync     bool
 
 	maxContents int64
 	contents    atomic.Int64
@@ -68,10 +70,10 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{top: top, versions: recent.New[versionKey, vfs.Version](maxVersions, nil), drained: make(chan struct{})}
+	s := &Store{top: top, noSync: o.NoSync, versions: recent.New[versionKey, vfs.Version](maxVersions, nil), drained: make(chan struct{})}
 	s.staging.s = s
 	share := min(4096, max(descriptorLimit()/4, 1))
-	s.syncsWhole = !o.Portable && syncsWhole(top) // os.Root may lead to other file systems
+	s.syncsWhole = !o.Portable && !o.NoSync && syncsWhole(top) // os.Root may lead to other file systems
 	s.maxContents = int64(cmp.Or(o.MaxContents, share))
 	if s.host, err = openHost(top, o.Portable, cmp.Or(o.MaxDescriptors, share), o.MaxDescriptors == 0); err != nil {
 		top.Close()
