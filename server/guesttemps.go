@@ -58,7 +58,7 @@ func (s *Server) openTemps() (err error) {
 }
 
 func (t *temps) maker() *membrane.Temps {
-	return &membrane.Temps{New: t.make, Carry: namespace.Carry, Journal: memory.New(memory.Limits{}).Root(), Bulkhead: membrane.NewBulkhead(0)}
+	return &membrane.Temps{New: t.make, Carry: namespace.CarryTemp, Journal: memory.New(memory.Limits{}).Root(), Bulkhead: membrane.NewBulkhead(0)}
 }
 
 // make makes one.

@@ -95,7 +95,7 @@ func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*
 func (o Options) authority(t testing.TB) (a authority.Options) {
 	a.Limits, a.Policy, a.Clock = o.Limits, o.Policy, o.Clock
 	a.Journal = memory.New(memory.Limits{}).Root()
-	a.Temps = &membrane.Temps{Carry: namespace.Carry, Journal: a.Journal, New: func(context.Context) (vfs.Dir, func(), error) {
+	a.Temps = &membrane.Temps{Carry: namespace.CarryTemp, Journal: a.Journal, New: func(context.Context) (vfs.Dir, func(), error) {
 		return memory.New(memory.Limits{}).Root(), func() {}, nil
 	}}
 	if !o.Record && !o.Desk {

@@ -44,14 +44,6 @@ func (v *dirView) carrier(dst vfs.Dir) Carrier {
 	if !ok {
 		return nil
 	}
-	if v.guards != d.guards {
-		switch {
-		case v.guards.temp:
-			return v.guards.temps.Carry
-		case d.guards.temp:
-			return d.guards.temps.Carry
-		}
-	}
 	switch in := v.dir.(type) {
 	case *dirView:
 		return in.carrier(d.dir)
@@ -105,6 +97,23 @@ func Conceals(ctx context.Context, d vfs.Dir) (bool, error) {
 		return d.Conceals(ctx)
 	}
 	return false, nil
+}
+
+// AskedToMove reports whether policy has an approval asked for because of the move itself, whatever is made and removed by it. The
+// arguments are those of [MayMove].
+func AskedToMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, to vfs.If) (asked bool) {
+	note := func(string) error { asked = true; return nil }
+	if v, ok := src.(*dirView); ok {
+		if t, err := v.target(ctx, name, vfs.CheckName, OpRename.need(), true); err == nil {
+			_ = whys([]target{t}, note)
+		}
+	}
+	if v, ok := dst.(*dirView); ok {
+		if t, err := v.target(ctx, newName, vfs.CheckNewName, onto(OpRename, to), true); err == nil {
+			_ = whys([]target{t}, note)
+		}
+	}
+	return asked
 }
 
 // MayMove returns the error with which the rights of src and dst, or policy, refuse a move

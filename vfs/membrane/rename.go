@@ -29,6 +29,9 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	if to, err = tgt.compares(ctx, to, d.version(newName)); err != nil {
 		return err
 	}
+	if temps := v.tempsWith(d); temps != nil {
+		return carried(v, d, func(src, dst vfs.Dir) error { return temps.Carry(ctx, src, name, dst, newName, from, to) })
+	}
 	src.compared = false // a move reads what it moves, whatever its condition is
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
 	carry := v.carrier(d)
@@ -64,10 +67,8 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 		return v.change(ctx, op, nil, []target{src, tgt}, rename)
 	}
 	if carry != nil {
-		if !v.guards.temp && !d.guards.temp { // what goes to or from there passes the rules one by one
-			if err := onlyFile(false); err != nil {
-				return err
-			}
+		if err := onlyFile(false); err != nil {
+			return err
 		}
 		return carried(v, d, func(src, dst vfs.Dir) error { return carry(ctx, src, name, dst, newName, from, to) })
 	}

@@ -82,6 +82,18 @@ func IsTemp(n vfs.Node) bool {
 	return false
 }
 
+// tempsWith returns what makes temporary directories if a move from v to d is one to or from such a directory, and nil otherwise.
+func (v *dirView) tempsWith(d *dirView) *Temps {
+	switch {
+	case v.guards == d.guards:
+	case v.guards.temp:
+		return v.guards.temps
+	case d.guards.temp:
+		return d.guards.temps
+	}
+	return nil
+}
+
 // apart makes a gate below g for another tree, in which no route of g applies. When nobody refers to it any more, ended runs,
 // and until it returns, g is referred to. The caller has one reference.
 func (g *Gate) apart(m *meter.Meter, ended func()) (*Gate, error) {

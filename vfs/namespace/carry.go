@@ -36,11 +36,6 @@ func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) error {
 	return copier.Move(ctx, copier.Spot{Dir: src.dir, Name: src.name, If: from}, copier.Spot{Dir: dst.dir, Name: dst.name, If: to}, o)
 }
 
-// Carry moves the node called name in src to newName in dst, another tree; see [copier.Move]. It is a [membrane.Carrier].
-func Carry(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
-	return carry(ctx, carryEnd{dir: src, name: name}, carryEnd{dir: dst, name: newName}, from, to)
-}
-
 // smaller is take for a move: a smaller one may have room.
 func smaller(take func(int64) error) func(int64) error {
 	return func(n int64) error {
