@@ -266,8 +266,21 @@ func TestTempUnderRules(t *testing.T) {
 			moves("of a directory that holds some", tmp, "asked", d, "asked", vfs.AskDenied)
 			absent(t, d, "asked/f")
 			has(t, tmp, "asked/f", "f")
-			// With somebody there, one question for each.
-			defer s.Approvals().Listen()()
+			check.OK(t, tmp.Close())
+			gone(t, s, 0)
+		})
+	}
+	// With somebody there, one question for each.
+	defer s.Approvals().Listen()()
+	for _, m := range writable {
+		t.Run(strings.ReplaceAll(m, "/", " in ")+", asked", func(t *testing.T) {
+			top := named(t, s, server.Guest{Name: "asked-" + strings.ReplaceAll(m, "/", "-")})
+			d, tmp := top.SubDir(m), top.Temp()
+			made, err := tmp.CreateDir(ctx, "d")
+			check.OK(t, err)
+			check.OK(t, made.Close())
+			check.OK(t, puts(t, tmp, "f", "f"))
+			check.OK(t, puts(t, tmp, "d/g", "g"))
 			asked := func(what string, do func() error) {
 				t.Helper()
 				done := make(chan error, 1)
