@@ -465,3 +465,30 @@ func TestTempRestart(t *testing.T) {
 		conn.Close()
 	}
 }
+
+// TestTempLinks: a link goes to a temporary directory and out of it with what it leads to, and not otherwise.
+func TestTempLinks(t *testing.T) {
+	at := t.TempDir()
+	write(t, filepath.Join(at, "d", "in", "f"), "f")
+	write(t, filepath.Join(at, "beside"), "beside")
+	for name, target := range map[string]string{"d/l": "in/f", "alone": "beside", "out/l": "../beside", "far/l": "../../../beside"} {
+		check.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(at, name)), 0o700))
+		if err := os.Symlink(target, filepath.Join(at, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	s := started(t, &server.Server{Mounts: []server.Mount{
+		{Path: "p", URL: server.PhysicalURL(at)}, {Path: "m", URL: "memory:"},
+		{Path: "none", URL: server.PhysicalURL(t.TempDir()), Attenuation: server.Attenuation{NoLinks: true}}}})
+	d, ctx, none := named(t, s, server.Guest{Name: "guest"}), t.Context(), vfs.If{}
+	tmp := d.Temp()
+	check.Is(t, "a link alone", d.Move(ctx, "p/alone", tmp, "l", none, none), vfs.Unsupported)
+	check.Is(t, "one that leads out of what moves", d.Move(ctx, "p/out", tmp, "out", none, none), vfs.Outside)
+	check.Is(t, "one that leads out of everything", d.Move(ctx, "p/far", tmp, "far", none, none), vfs.Outside)
+	check.OK(t, d.Move(ctx, "p/d", tmp, "d", none, none))
+	has(t, tmp, "d/l", "f")
+	check.Is(t, "to where links are refused", tmp.Move(ctx, "d", d, "none/d", none, none), vfs.Denied)
+	absent(t, d, "none/d")
+	check.OK(t, tmp.Move(ctx, "d", d, "m/d", none, none))
+	has(t, d, "m/d/l", "f")
+}

@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"cmp"
 	"context"
 
 	"capd/vfs"
@@ -13,19 +14,35 @@ const maxAskedAway = 1000
 
 var (
 	errAskedToMove = vfs.Errorf(vfs.AskDenied, "a move there needs an approval, and none can be asked for one to or from a temporary directory; copy it")
+	errLinkAlone   = vfs.Errorf(vfs.Unsupported, "a link is not moved by itself to or from a temporary directory; move what it leads to, or the directory that holds both")
 	errAskedMany   = vfs.Errorf(vfs.Limit, "this needs an approval, and holds more than %d files and directories; move smaller parts", maxAskedAway)
 )
 
 // CarryTemp moves the node called name in src to newName in dst, of which one is in a temporary directory, or both; see [copier.Move] and
 // [membrane.Temps]. What is made outside of temporary directories is made as a copy is, and what is removed there is removed as one change if
-// any of it needs an approval. Its limits are those of a move between mounts.
+// any of it needs an approval. A link goes along if it leads to something that moves too: otherwise outside. The limits are those of a move
+// between mounts.
 func CarryTemp(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	if err := membrane.MayMove(ctx, src, name, dst, newName, to); err != nil {
 		return err
 	}
+	n, err := src.Lookup(ctx, name)
+	switch {
+	case vfs.CodeOf(err) == vfs.NotFound:
+		return cmp.Or(from.Check(false, vfs.Version{}), err)
+	case err != nil:
+		return err
+	}
+	defer n.Close()
 	held := membrane.CallBytesOf(ctx)
 	defer held.End()
 	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole, Hold: smaller(held.Take)}
+	switch n := n.(type) {
+	case vfs.Link:
+		return errLinkAlone
+	case vfs.Dir:
+		o.Link = copier.Within(n)
+	}
 	o.Planned = func(ctx context.Context, p *copier.Plan, make func(context.Context) error) error {
 		m := tempMove{plan: p, isDir: p.Parts()[0].Kind == vfs.DirKind}
 		if m.isDir {
