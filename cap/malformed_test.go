@@ -135,6 +135,7 @@ func TestMalformed(t *testing.T) {
 	malformed(t, di, schema.Dir_move)
 	malformed(t, di, schema.Dir_copy)
 	malformed(t, di, schema.Dir_extract)
+	malformed(t, di, schema.Dir_temp)
 	malformed(t, di, schema.Dir_subDir)
 	malformed(t, di, schema.Dir_help)
 	malformed(t, fi, schema.File_read)

@@ -492,3 +492,24 @@ func TestTempLinks(t *testing.T) {
 	check.OK(t, tmp.Move(ctx, "d", d, "m/d", none, none))
 	has(t, d, "m/d/l", "f")
 }
+
+// TestTempConforms holds a temporary directory of a guest to the contract of every store.
+func TestTempConforms(t *testing.T) {
+	t.Parallel()
+	vfstest.Run(t, vfstest.Store{Remote: true, NoLinks: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+		s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: func(format string, args ...any) { t.Errorf("the host logs: "+format, args...) }}
+		check.OK(t, s.Start(t.Context()))
+		t.Cleanup(func() { check.OK(t, s.Close()) })
+		given, err := s.Grant(t.Context(), server.Guest{Name: "guest"})
+		check.OK(t, err)
+		conn, err := client.Dial(t.Context(), given.Locator)
+		check.OK(t, err)
+		t.Cleanup(func() { conn.Close() })
+		tmp := conn.Dir(t.Context()).Temp()
+		at := filepath.Join(s.State, "temps", "1")
+		vfstest.Fill(t, tmp, tree,
+			func(path, target string) error { return os.Symlink(target, filepath.Join(at, path)) },
+			func(path string) error { return os.Chmod(filepath.Join(at, path), 0o700) })
+		return tmp
+	}})
+}
