@@ -450,14 +450,21 @@ func TestTempRestart(t *testing.T) {
 		if got := usedBy(s, meter.StoredBytes); got != want {
 			t.Errorf("start %d: %d bytes are counted, want %d", i, got, want)
 		}
-		for n := range 30 {
+		var full []*client.Dir
+		for range 4 {
 			tmp := d.Temp()
 			check.OK(t, puts(t, tmp, "f", "12345"))
-			if n%3 == 0 {
-				check.OK(t, tmp.Close()) // its removal may be under way when the host ends
+			full = append(full, tmp)
+		}
+		for _, name := range temporary(t, s) { // as much as takes a while to remove
+			for n := range 2000 {
+				write(t, filepath.Join(st, "temps", name, fmt.Sprint("d", n%50), fmt.Sprint(n)), "")
 			}
 		}
 		check.OK(t, puts(t, d, "p/f", "123"))
+		for _, tmp := range full[:3] {
+			check.OK(t, tmp.Close()) // its removal is under way when the host ends
+		}
 		check.OK(t, s.Close())
 		if left := temporary(t, s); len(left) > 0 {
 			t.Errorf("start %d: %q are left", i, left)
