@@ -520,3 +520,53 @@ func TestTempConforms(t *testing.T) {
 		return tmp
 	}})
 }
+
+// TestTempMoveUndone: what a move to or from a temporary directory changes in the tree can be undone there. What is in a temporary directory
+// has no history.
+func TestTempMoveUndone(t *testing.T) {
+	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "p", URL: server.PhysicalURL(t.TempDir())}}, Policy: server.Policy{Rules: []server.Rule{
+		{Effect: operator.RuleAsk, Operations: []string{"move"}, Patterns: []string{"p/moves/**"}},
+	}}})
+	d, ctx, none := named(t, s, server.Guest{Name: "guest"}), t.Context(), vfs.If{}
+	tmp := d.Temp()
+	for _, path := range []string{"p/d", "p/d/e", "p/moves"} {
+		made, err := d.CreateDir(ctx, path)
+		check.OK(t, errors.Join(err, made.Close()))
+	}
+	for _, path := range []string{"p/d/f", "p/d/e/g", "p/moves/f"} {
+		check.OK(t, puts(t, d, path, path))
+	}
+	check.OK(t, d.Move(ctx, "p/d", tmp, "d", none, none))
+	page, err := d.History(ctx, vfs.PastQuery{Limit: 10})
+	check.OK(t, err)
+	removals := 0
+	for removals < len(page.Entries) && page.Entries[removals].Changes[0].Op == "remove" {
+		removals++
+	}
+	if removals != 4 {
+		t.Errorf("a move of four nodes is %d removals: %+v", removals, page.Entries)
+	}
+	_, err = d.Undo(ctx, vfs.Undo{Last: removals})
+	check.OK(t, err)
+	has(t, d, "p/d/e/g", "p/d/e/g")
+	check.OK(t, tmp.Move(ctx, "d", d, "p/d2", none, none))
+	page, err = d.History(ctx, vfs.PastQuery{Limit: 1})
+	check.OK(t, err)
+	if len(page.Entries) != 1 || len(page.Entries[0].Changes) != 4 {
+		t.Errorf("a move out is no one change: %+v", page.Entries)
+	}
+	_, err = d.Undo(ctx, vfs.Undo{Last: 1})
+	check.OK(t, err)
+	absent(t, d, "p/d2")
+	_, err = tmp.History(ctx, vfs.PastQuery{Limit: 1})
+	check.Is(t, "history there", err, vfs.Unsupported)
+	_, err = tmp.Undo(ctx, vfs.Undo{Last: 1})
+	check.Is(t, "undo there", err, vfs.Unsupported)
+	// An approval because of the move alone cannot be asked for, whoever listens.
+	defer s.Approvals().Listen()()
+	check.OK(t, puts(t, tmp, "f", "f"))
+	check.Is(t, "a move from where moves are asked about", d.Move(ctx, "p/moves/f", tmp, "moved", none, none), vfs.AskDenied)
+	check.Is(t, "a move to there", tmp.Move(ctx, "f", d, "p/moves/g", none, none), vfs.AskDenied)
+	_, err = tmp.Copy(ctx, "f", d, "p/moves/g", none, none)
+	check.OK(t, err)
+}
