@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/hostfile"
 	"capd/state"
@@ -26,6 +25,7 @@ type temps struct {
 	s     *Server
 	top   *os.Root
 	store *physical.Store
+	batch vfs.Dir // the journal of changes of many paths; see [membrane.Guard]
 	next  atomic.Int64
 
 	mu       sync.Mutex
@@ -33,9 +33,12 @@ type temps struct {
 	removals sync.WaitGroup
 }
 
+// journalDir lies beside the temporary directories, whose names are numbers.
+const journalDir = "journal"
+
 // openTemps makes the place for temporary directories. Those of a host that died are out of sight when it returns, and removed
 // after that.
-func (s *Server) openTemps() (err error) {
+func (s *Server) openTemps(ctx context.Context) (err error) {
 	dir, away := s.state.Temps(), filepath.Join(s.state.Roots(), goneDir)
 	if err := state.MakeDir(away); err != nil {
 		return s.state.Unusable(err)
@@ -54,11 +57,14 @@ func (s *Server) openTemps() (err error) {
 	if s.temps.store, err = physical.OpenAmbient(dir, physical.Options{NoSync: true}); err != nil {
 		return s.state.Unusable(err)
 	}
-	return nil
+	root := s.temps.store.Root()
+	defer root.Close()
+	s.temps.batch, err = root.Mkdir(ctx, journalDir)
+	return err
 }
 
 func (t *temps) maker() *membrane.Temps {
-	return &membrane.Temps{New: t.make, Carry: namespace.CarryTemp, Journal: memory.New(memory.Limits{}).Root(), Bulkhead: membrane.NewBulkhead(0)}
+	return &membrane.Temps{New: t.make, Carry: namespace.CarryTemp, Journal: t.batch, Bulkhead: membrane.NewBulkhead(0)}
 }
 
 // make makes one.
@@ -102,8 +108,11 @@ func (t *temps) close() error {
 		return nil
 	}
 	var err error
+	if t.batch != nil {
+		err = t.batch.Close()
+	}
 	if t.store != nil {
-		err = t.store.Close()
+		err = errors.Join(err, t.store.Close())
 	}
 	t.mu.Lock()
 	t.over = true

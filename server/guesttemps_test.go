@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func temporary(t *testing.T, s *server.Server) (names []string) {
 	entries, err := os.ReadDir(filepath.Join(s.State, "temps"))
 	check.OK(t, err)
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") { // where contents are staged
+		if _, err := strconv.Atoi(e.Name()); err == nil { // and not where contents and changes are staged
 			names = append(names, e.Name())
 		}
 	}

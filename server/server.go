@@ -214,7 +214,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err := s.openHistory(); err != nil {
 		return err
 	}
-	if err := s.openTemps(); err != nil {
+	if err := s.openTemps(ctx); err != nil {
 		return err
 	}
 	s.authority = authority.Open(s.fs.Tree(), authority.Options{

@@ -15,6 +15,7 @@ import (
 	"capd/meter"
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/step"
 	"capd/vfs/vfstest/check"
 )
 
@@ -277,5 +278,33 @@ func TestTempManyGuests(t *testing.T) {
 	}
 	for range cap(ended) {
 		check.OK(t, <-ended)
+	}
+}
+
+// TestTempChangesAtOnce: guests change as much as one change may in their temporary directories, at once. None keeps another from it.
+func TestTempChangesAtOnce(t *testing.T) {
+	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: silent(t)}
+	check.OK(t, s.Start(t.Context()))
+	defer func() { check.OK(t, s.Close()) }()
+	ctx, big := t.Context(), strings.Repeat("x", 30<<20)
+	var all []*client.Dir
+	for i := range 4 {
+		tmp := named(t, s, server.Guest{Name: fmt.Sprint("guest", i)}).Temp()
+		check.OK(t, puts(t, tmp, "a", big))
+		check.OK(t, puts(t, tmp, "b", big))
+		all = append(all, tmp)
+	}
+	ended := make(chan error, len(all))
+	for _, tmp := range all {
+		go func() {
+			ended <- tmp.Change(ctx, []step.Step{{Verb: step.Remove, Path: "a"}, {Verb: step.Remove, Path: "b"}, {Path: "new", Data: []byte("new")}}, false)
+		}()
+	}
+	for range all {
+		check.OK(t, <-ended)
+	}
+	for _, tmp := range all {
+		has(t, tmp, "new", "new")
+		absent(t, tmp, "a")
 	}
 }

@@ -44,8 +44,8 @@ func CarryTemp(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newNa
 		o.Link = copier.Within(n)
 	}
 	o.Planned = func(ctx context.Context, p *copier.Plan, make func(context.Context) error) error {
-		m := tempMove{plan: p, isDir: p.Parts()[0].Kind == vfs.DirKind}
-		if m.isDir {
+		m := tempMove{plan: p, parts: p.Parts()}
+		if m.isDir() {
 			ctx = vfs.Unasked(ctx) // nobody named the files that it holds
 		}
 		into := func(ctx context.Context) error { return m.made(ctx, dst, newName, make) }
@@ -75,21 +75,22 @@ func askedAnyway(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, new
 // tempMove is a move that was planned.
 type tempMove struct {
 	plan  *copier.Plan
-	isDir bool
+	parts []vfs.Part
 }
+
+func (m tempMove) isDir() bool { return m.parts[0].Kind == vfs.DirKind }
 
 // made runs make, which makes newName in dst.
 func (m tempMove) made(ctx context.Context, dst vfs.Dir, newName string, make func(context.Context) error) error {
-	if !m.isDir || membrane.IsTemp(dst) {
+	if !m.isDir() || membrane.IsTemp(dst) {
 		return make(ctx)
 	}
 	parts := func(pinned bool) ([]vfs.Part, error) {
-		if pinned {
-			if err := m.plan.Pin(ctx); err != nil {
-				return nil, err
-			}
+		if !pinned {
+			return m.parts, nil
 		}
-		return m.plan.Parts(), nil
+		err := m.plan.Pin(ctx)
+		return m.plan.Parts(), err
 	}
 	return membrane.Copied(ctx, dst, newName, m.ops(newName, makes), parts, make)
 }
@@ -118,7 +119,7 @@ func (m tempMove) removed(ctx context.Context, src vfs.Dir, name string, do func
 
 // ops are changes of all that moves, from where it is called top.
 func (m tempMove) ops(top string, kind func(vfs.Kind) membrane.OpKind) (all []membrane.Op) {
-	for _, p := range m.plan.Parts() {
+	for _, p := range m.parts {
 		path := top
 		if p.Path != "" {
 			path = vfs.Join(top, p.Path)
