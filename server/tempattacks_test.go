@@ -13,6 +13,7 @@ import (
 
 	"capd/client"
 	"capd/meter"
+	"capd/operator"
 	"capd/server"
 	"capd/vfs"
 	"capd/vfs/step"
@@ -306,5 +307,46 @@ func TestTempChangesAtOnce(t *testing.T) {
 	for _, tmp := range all {
 		has(t, tmp, "new", "new")
 		absent(t, tmp, "a")
+	}
+}
+
+// TestTempMoveBelow: a rule about something that a directory holds is not got around by moving the directory to a temporary directory, nor
+// by moving one there that holds something of that name. The guest may not delete, which a rule about moves need not care about.
+func TestTempMoveBelow(t *testing.T) {
+	var rules []server.Rule
+	for _, right := range []string{"move", "read", "list", "delete", "write"} {
+		rules = append(rules, server.Rule{Effect: operator.RuleDeny, Operations: []string{right}, Patterns: []string{"p/" + right + "/sub/**", "p/new-" + right + "/sub/**"}})
+	}
+	rules = append(rules, server.Rule{Effect: operator.RuleAsk, Operations: []string{"move"}, Patterns: []string{"p/ask/sub/**", "p/new-ask/sub/**"}})
+	at := t.TempDir()
+	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "p", URL: server.PhysicalURL(at)}}, Policy: server.Policy{Rules: rules}})
+	defer s.Approvals().Listen()()
+	d, ctx, none := named(t, s, server.Guest{Name: "guest"}).Narrow(client.AllRights&^client.Delete), t.Context(), vfs.If{}
+	tmp := d.Temp()
+	for name, want := range map[string]struct{ out, in vfs.Code }{
+		"move": {vfs.Denied, vfs.Denied}, "read": {out: vfs.Denied}, "list": {out: vfs.Denied}, "delete": {out: vfs.Denied}, "write": {in: vfs.Denied},
+		"ask": {vfs.AskDenied, vfs.AskDenied},
+	} {
+		write(t, filepath.Join(at, name, "sub", "deep", "f"), name)
+		check.Is(t, name+": a move to a temporary directory", d.Move(ctx, "p/"+name, tmp, name, none, none), want.out)
+		if want.out != "" {
+			text, err := os.ReadFile(filepath.Join(at, name, "sub", "deep", "f"))
+			if err != nil || string(text) != name {
+				t.Errorf("%s: there is %q, %v", name, text, err)
+			}
+			absent(t, tmp, name)
+		}
+		for _, path := range []string{"of-" + name, "of-" + name + "/sub", "of-" + name + "/sub/deep"} {
+			made, err := tmp.CreateDir(ctx, path)
+			check.OK(t, errors.Join(err, made.Close()))
+		}
+		check.OK(t, puts(t, tmp, "of-"+name+"/sub/deep/f", name))
+		got := vfs.CodeOf(tmp.Move(ctx, "of-"+name, d, "p/new-"+name, none, none))
+		if want.in != "" && got != want.in {
+			t.Errorf("%s: a move from a temporary directory: %q, want %q", name, got, want.in)
+		}
+		if _, err := os.Stat(filepath.Join(at, "new-"+name)); (err == nil) != (got == "") {
+			t.Errorf("%s: the move answered %q, and there is: %v", name, got, err)
+		}
 	}
 }

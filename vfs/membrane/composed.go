@@ -99,23 +99,6 @@ func Conceals(ctx context.Context, d vfs.Dir) (bool, error) {
 	return false, nil
 }
 
-// AskedToMove reports whether policy has an approval asked for because of the move itself, whatever is made and removed by it. The
-// arguments are those of [MayMove].
-func AskedToMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, to vfs.If) (asked bool) {
-	note := func(string) error { asked = true; return nil }
-	if v, ok := src.(*dirView); ok {
-		if t, err := v.target(ctx, name, vfs.CheckName, OpRename.need(), true); err == nil {
-			_ = whys([]target{t}, note)
-		}
-	}
-	if v, ok := dst.(*dirView); ok {
-		if t, err := v.target(ctx, newName, vfs.CheckNewName, onto(OpRename, to), true); err == nil {
-			_ = whys([]target{t}, note)
-		}
-	}
-	return asked
-}
-
 // MayMove returns the error with which the rights of src and dst, or policy, refuse a move
 // from name in src to newName in dst. It returns nil if they allow the move. It asks no
 // store. to is the condition on the target.
@@ -128,4 +111,28 @@ func MayMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName
 		_, errs[1] = v.target(ctx, newName, vfs.CheckNewName, onto(OpRename, to), true)
 	}
 	return foremost(errs[:]...)
+}
+
+// MayMoveAll is MayMove for all that moves from d, or into it: paths are from d, of a directory and of what it holds. asked reports
+// whether policy has an approval asked for because something moves, whatever is made and removed by that.
+func MayMoveAll(ctx context.Context, d vfs.Dir, paths []string, into bool) (asked bool, err error) {
+	v, ok := d.(*dirView)
+	if !ok {
+		return false, nil
+	}
+	need := OpRename.need()
+	if into {
+		need = needs[OpRename].target
+	}
+	for _, path := range paths {
+		t, err := v.targetOf(path, need, true)
+		if err == nil {
+			err = t.refused(ctx)
+		}
+		if err != nil {
+			return false, err
+		}
+		_ = whys([]target{t}, func(string) error { asked = true; return nil })
+	}
+	return asked, nil
 }

@@ -44,45 +44,73 @@ func CarryTemp(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newNa
 		o.Link = copier.Within(n)
 	}
 	o.Planned = func(ctx context.Context, p *copier.Plan, make func(context.Context) error) error {
-		m := tempMove{plan: p, parts: p.Parts()}
+		m := newTempMove(p, src, name, dst, newName)
+		if err := m.allowed(ctx); err != nil {
+			return err
+		}
 		if m.isDir() {
 			ctx = vfs.Unasked(ctx) // nobody named the files that it holds
 		}
-		into := func(ctx context.Context) error { return m.made(ctx, dst, newName, make) }
-		return m.removed(ctx, src, name, into)
-	}
-	if membrane.AskedToMove(ctx, src, name, dst, newName, to) {
-		if err := askedAnyway(ctx, src, name, dst, newName); err != nil {
-			return err
-		}
+		return m.removed(ctx, func(ctx context.Context) error { return m.made(ctx, make) })
 	}
 	return copier.Move(ctx, copier.Spot{Dir: src, Name: name, If: from}, copier.Spot{Dir: dst, Name: newName, If: to}, o)
 }
 
-// askedAnyway answers askDenied unless an approval is asked for what the move makes or removes.
-func askedAnyway(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string) error {
-	made, err := membrane.Asking(ctx, dst, []membrane.Op{{Kind: membrane.OpReplace, Path: newName}})
+// tempMove is a move that was planned.
+type tempMove struct {
+	plan       *copier.Plan
+	parts      []vfs.Part
+	src, dst   vfs.Dir
+	newName    string
+	gone, come []membrane.Op // of each part, from src and from dst
+}
+
+func newTempMove(p *copier.Plan, src vfs.Dir, name string, dst vfs.Dir, newName string) tempMove {
+	m := tempMove{plan: p, parts: p.Parts(), src: src, dst: dst, newName: newName}
+	for _, p := range m.parts {
+		from, to := name, newName
+		if p.Path != "" {
+			from, to = vfs.Join(name, p.Path), vfs.Join(newName, p.Path)
+		}
+		m.gone = append(m.gone, membrane.Op{Kind: membrane.OpRemove, Path: from})
+		m.come = append(m.come, membrane.Op{Kind: makes(p.Kind), Path: to})
+	}
+	return m
+}
+
+func (m tempMove) isDir() bool { return m.parts[0].Kind == vfs.DirKind }
+
+// allowed answers why a part may not move, and askDenied if an approval is asked for because it moves, and none for what is made or removed.
+func (m tempMove) allowed(ctx context.Context) error {
+	from, err := membrane.MayMoveAll(ctx, m.src, pathsOf(m.gone), false)
 	if err != nil {
 		return err
 	}
-	gone, err := membrane.Asking(ctx, src, []membrane.Op{{Kind: membrane.OpRemove, Path: name}})
+	to, err := membrane.MayMoveAll(ctx, m.dst, pathsOf(m.come), true)
+	if err != nil || !from && !to {
+		return err
+	}
+	made, err := membrane.Asking(ctx, m.dst, m.come)
+	if err != nil {
+		return err
+	}
+	gone, err := membrane.Asking(ctx, m.src, m.gone)
 	if err != nil || len(made)+len(gone) > 0 {
 		return err
 	}
 	return errAskedToMove
 }
 
-// tempMove is a move that was planned.
-type tempMove struct {
-	plan  *copier.Plan
-	parts []vfs.Part
+func pathsOf(ops []membrane.Op) (all []string) {
+	for _, op := range ops {
+		all = append(all, op.Path)
+	}
+	return all
 }
 
-func (m tempMove) isDir() bool { return m.parts[0].Kind == vfs.DirKind }
-
-// made runs make, which makes newName in dst.
-func (m tempMove) made(ctx context.Context, dst vfs.Dir, newName string, make func(context.Context) error) error {
-	if !m.isDir() || membrane.IsTemp(dst) {
+// made runs make, which makes what moves.
+func (m tempMove) made(ctx context.Context, make func(context.Context) error) error {
+	if !m.isDir() || membrane.IsTemp(m.dst) {
 		return make(ctx)
 	}
 	parts := func(pinned bool) ([]vfs.Part, error) {
@@ -92,19 +120,18 @@ func (m tempMove) made(ctx context.Context, dst vfs.Dir, newName string, make fu
 		err := m.plan.Pin(ctx)
 		return m.plan.Parts(), err
 	}
-	return membrane.Copied(ctx, dst, newName, m.ops(newName, makes), parts, make)
+	return membrane.Copied(ctx, m.dst, m.newName, m.come, parts, make)
 }
 
-// removed runs do, which removes name from src.
-func (m tempMove) removed(ctx context.Context, src vfs.Dir, name string, do func(context.Context) error) error {
-	ops := m.ops(name, func(vfs.Kind) membrane.OpKind { return membrane.OpRemove })
-	why, err := membrane.Asking(ctx, src, ops)
+// removed runs do, which removes what moves.
+func (m tempMove) removed(ctx context.Context, do func(context.Context) error) error {
+	why, err := membrane.Asking(ctx, m.src, m.gone)
 	switch {
 	case err != nil:
 		return err
 	case len(why) == 0:
 		return do(ctx)
-	case len(ops) > maxAskedAway:
+	case len(m.gone) > maxAskedAway:
 		return errAskedMany
 	}
 	if err := m.plan.Pin(ctx); err != nil {
@@ -112,19 +139,7 @@ func (m tempMove) removed(ctx context.Context, src vfs.Dir, name string, do func
 	}
 	var gone []vfs.Part
 	for i, p := range m.plan.Parts() {
-		gone = append(gone, vfs.Part{Path: ops[i].Path, WasKind: p.Kind, Was: p.Version})
+		gone = append(gone, vfs.Part{Path: m.gone[i].Path, WasKind: p.Kind, Was: p.Version})
 	}
-	return membrane.Together(ctx, src, ops, gone, do)
-}
-
-// ops are changes of all that moves, from where it is called top.
-func (m tempMove) ops(top string, kind func(vfs.Kind) membrane.OpKind) (all []membrane.Op) {
-	for _, p := range m.parts {
-		path := top
-		if p.Path != "" {
-			path = vfs.Join(top, p.Path)
-		}
-		all = append(all, membrane.Op{Kind: kind(p.Kind), Path: path})
-	}
-	return all
+	return membrane.Together(ctx, m.src, m.gone, gone, do)
 }
