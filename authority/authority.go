@@ -27,6 +27,7 @@ import (
 	"capd/policy"
 	"capd/record"
 	"capd/vfs"
+	"capd/vfs/feed"
 	"capd/vfs/membrane"
 )
 
@@ -54,6 +55,7 @@ type Host struct {
 	asks   *approval.Desk   // nil: nobody is asked
 	hooks  *hook.Chain      // nil for none
 	past   *history.Journal // nil: nothing can be undone
+	feed   *feed.Feed
 	spans  spans
 
 	digests digests
@@ -158,6 +160,7 @@ func Open(tree vfs.Dir, o Options) *Host {
 	}
 	h.roots.Store(o.Roots)
 	h.forgets.most = MaxGone
+	h.feed = feed.New(membrane.Guarded(tree, nil, membrane.Guard{Bulkhead: h.bulkhead}), feed.Options{Share: h.shareID, Lives: h.lives})
 	if h.mine {
 		h.db = database.Memory()
 	}

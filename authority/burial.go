@@ -144,6 +144,7 @@ func (h *Host) Close() error {
 	}
 	ends.Wait()
 	h.burials.Wait()
+	h.feed.Close()
 	h.spans.closeAll()
 	h.closeDigests()
 	h.closeDenials()

@@ -30,12 +30,12 @@ func (h *Host) keeper() membrane.Guard {
 	return g
 }
 
-// Own returns the guard that writes to the record what the host itself changes in the tree.
+// Own returns the guard that writes to the record, and tells guests, what the host itself changes in the tree.
 func (h *Host) Own() membrane.Guard {
 	if h.record == nil {
-		return membrane.Guard{}
+		return membrane.Guard{Feed: h.feed}
 	}
-	return membrane.Guard{Around: h.keepOwn, Changes: true}
+	return membrane.Guard{Around: h.keepOwn, Changes: true, Feed: h.feed}
 }
 
 // keepOwn is keep for a change of the host's own, about which no hook is asked. A part of a change that is recorded as one is not

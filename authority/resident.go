@@ -20,7 +20,7 @@ func (h *Host) walk(ctx context.Context, subject operator.Subject, path string) 
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
 	// do: a store moves nodes only to directories of its own.)
-	guard := membrane.Guard{Bulkhead: h.bulkhead, Journal: h.journal, Policy: h.ruling(subject)}
+	guard := membrane.Guard{Bulkhead: h.bulkhead, Journal: h.journal, Policy: h.ruling(subject), Feed: h.feed}
 	if subject != "" {
 		guard.Temps = h.temps
 		guard.Hides = h.roots.Load().Withheld(subject, path)

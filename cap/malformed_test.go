@@ -125,6 +125,7 @@ func TestMalformed(t *testing.T) {
 	malformed(t, di, schema.Dir_archive)
 	malformed(t, di, schema.Dir_patch)
 	malformed(t, di, schema.Dir_change)
+	malformed(t, di, schema.Dir_changes)
 	malformed(t, di, schema.Dir_history)
 	malformed(t, di, schema.Dir_undo)
 	malformed(t, di, schema.Dir_readPast)

@@ -36,7 +36,7 @@ func recorded(t *testing.T, kind record.Kind, do func(t *testing.T, h *scene.Hos
 
 // opOf is the operation that a method is recorded as.
 var opOf = map[string]string{
-	"Dir.list": "list", "Dir.readMany": "read", "Dir.changedSince": "read", "Dir.glob": "list", "Dir.grep": "list", "Dir.tree": "list", "Dir.history": "read", "Dir.undo": "read", "Dir.readPast": "read", "Dir.stat": "stat", "Dir.put": "replace", "Dir.stage": "replace", "Dir.createDir": "mkdir", "Dir.temp": "mkdir",
+	"Dir.list": "list", "Dir.readMany": "read", "Dir.changedSince": "read", "Dir.changes": "watch", "Dir.glob": "list", "Dir.grep": "list", "Dir.tree": "list", "Dir.history": "read", "Dir.undo": "read", "Dir.readPast": "read", "Dir.stat": "stat", "Dir.put": "replace", "Dir.stage": "replace", "Dir.createDir": "mkdir", "Dir.temp": "mkdir",
 	"Dir.createFile": "create", "Dir.remove": "remove", "Dir.move": "rename", "Dir.copy": "copy", "Dir.extract": "read", "Dir.archive": "archive", "Dir.patch": "change", "Dir.change": "change",
 	"File.readText": "read", "File.readBytes": "read", "File.read": "read", "File.readLines": "read", "File.edit": "replace", "File.stream": "read", "File.writeText": "replace",
 	"File.writeBytes": "replace", "File.stage": "replace", "File.write": "write", "File.append": "append", "File.truncate": "truncate",
@@ -122,6 +122,8 @@ func TestReadsAreRecorded(t *testing.T) {
 			}
 			ok(t, n.do(t.Context(), d, d.OpenFile("f")))
 			switch n.method {
+			case "changes":
+				want = append(want, `changes "changes" 0 1`)
 			case "list":
 				want = append(want, `list "list" 0 1`)
 			case "history":

@@ -78,6 +78,10 @@ var dirNeeds = []needing{
 		}
 		return nil
 	}},
+	{"changes", client.Watch, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		_, err := d.Changes(ctx, vfs.ChangesQuery{})
+		return err
+	}},
 	{"tree", client.List, "`withStat`: metadata; ignore files that count: read", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.Tree(ctx, "", client.TreeOptions{})
 		return err

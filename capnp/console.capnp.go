@@ -987,6 +987,7 @@ const (
 	Limit_Kind_threads      Limit_Kind = 12
 	Limit_Kind_waits        Limit_Kind = 13
 	Limit_Kind_temps        Limit_Kind = 14
+	Limit_Kind_watches      Limit_Kind = 15
 )
 
 // String returns the enum's constant name.
@@ -1022,6 +1023,8 @@ func (c Limit_Kind) String() string {
 		return "waits"
 	case Limit_Kind_temps:
 		return "temps"
+	case Limit_Kind_watches:
+		return "watches"
 
 	default:
 		return ""
@@ -1062,6 +1065,8 @@ func Limit_KindFromString(c string) Limit_Kind {
 		return Limit_Kind_waits
 	case "temps":
 		return Limit_Kind_temps
+	case "watches":
+		return Limit_Kind_watches
 
 	default:
 		return 0

@@ -8193,6 +8193,357 @@ func (s Dir_temp_Results) SetDir(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
+type Dir_changes_Params capnp.Struct
+
+// Dir_changes_Params_TypeID is the unique identifier for the type Dir_changes_Params.
+const Dir_changes_Params_TypeID = 0xa708e4aaa9ed3bb7
+
+func (s Dir_changes_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_changes_Params) DecodeFromPtr(p capnp.Ptr) Dir_changes_Params {
+	return Dir_changes_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_changes_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_changes_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_changes_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_changes_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_changes_Params) Cursor() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_changes_Params) HasCursor() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_changes_Params) SetCursor(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+func (s Dir_changes_Params) WaitMs() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Dir_changes_Params) SetWaitMs(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s Dir_changes_Params) Others() bool {
+	return capnp.Struct(s).Bit(32)
+}
+
+func (s Dir_changes_Params) SetOthers(v bool) {
+	capnp.Struct(s).SetBit(32, v)
+}
+
+type Dir_changes_Results capnp.Struct
+
+// Dir_changes_Results_TypeID is the unique identifier for the type Dir_changes_Results.
+const Dir_changes_Results_TypeID = 0xe94a332ef8538a03
+
+func (s Dir_changes_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_changes_Results) DecodeFromPtr(p capnp.Ptr) Dir_changes_Results {
+	return Dir_changes_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_changes_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_changes_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_changes_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_changes_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_changes_Results) Events() (ChangeEvent_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return ChangeEvent_List(p.List()), err
+}
+
+func (s Dir_changes_Results) HasEvents() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_changes_Results) SetEvents(v ChangeEvent_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewEvents sets the events field to a newly
+// allocated ChangeEvent_List, preferring placement in s's segment.
+func (s Dir_changes_Results) NewEvents(n int32) (ChangeEvent_List, error) {
+	l, err := NewChangeEvent_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return ChangeEvent_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Dir_changes_Results) Cursor() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Dir_changes_Results) HasCursor() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_changes_Results) SetCursor(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Dir_changes_Results) Rescan() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_changes_Results) SetRescan(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Dir_changes_Results) Complete() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Dir_changes_Results) SetComplete(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
+type ChangeEvent capnp.Struct
+
+// ChangeEvent_TypeID is the unique identifier for the type ChangeEvent.
+const ChangeEvent_TypeID = 0xe077830f6b28711a
+
+func NewChangeEvent(s *capnp.Segment) (ChangeEvent, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 5})
+	return ChangeEvent(st), err
+}
+
+func NewRootChangeEvent(s *capnp.Segment) (ChangeEvent, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 5})
+	return ChangeEvent(st), err
+}
+
+func ReadRootChangeEvent(msg *capnp.Message) (ChangeEvent, error) {
+	root, err := msg.Root()
+	return ChangeEvent(root.Struct()), err
+}
+
+func (s ChangeEvent) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (ChangeEvent) DecodeFromPtr(p capnp.Ptr) ChangeEvent {
+	return ChangeEvent(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s ChangeEvent) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s ChangeEvent) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s ChangeEvent) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s ChangeEvent) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s ChangeEvent) Kind() ChangeEvent_Kind {
+	return ChangeEvent_Kind(capnp.Struct(s).Uint16(0))
+}
+
+func (s ChangeEvent) SetKind(v ChangeEvent_Kind) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s ChangeEvent) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s ChangeEvent) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s ChangeEvent) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s ChangeEvent) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s ChangeEvent) RawPath() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s ChangeEvent) HasRawPath() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s ChangeEvent) SetRawPath(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s ChangeEvent) Was() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s ChangeEvent) HasWas() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s ChangeEvent) WasBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s ChangeEvent) SetWas(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+func (s ChangeEvent) RawWas() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return []byte(p.Data()), err
+}
+
+func (s ChangeEvent) HasRawWas() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s ChangeEvent) SetRawWas(v []byte) error {
+	return capnp.Struct(s).SetData(3, v)
+}
+
+func (s ChangeEvent) Own() bool {
+	return capnp.Struct(s).Bit(16)
+}
+
+func (s ChangeEvent) SetOwn(v bool) {
+	capnp.Struct(s).SetBit(16, v)
+}
+
+func (s ChangeEvent) By() (string, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.Text(), err
+}
+
+func (s ChangeEvent) HasBy() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s ChangeEvent) ByBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return p.TextBytes(), err
+}
+
+func (s ChangeEvent) SetBy(v string) error {
+	return capnp.Struct(s).SetText(4, v)
+}
+
+func (s ChangeEvent) AtMs() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s ChangeEvent) SetAtMs(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+// ChangeEvent_List is a list of ChangeEvent.
+type ChangeEvent_List = capnp.StructList[ChangeEvent]
+
+// NewChangeEvent creates a new list of ChangeEvent.
+func NewChangeEvent_List(s *capnp.Segment, sz int32) (ChangeEvent_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 5}, sz)
+	return capnp.StructList[ChangeEvent](l), err
+}
+
+type ChangeEvent_Kind uint16
+
+// ChangeEvent_Kind_TypeID is the unique identifier for the type ChangeEvent_Kind.
+const ChangeEvent_Kind_TypeID = 0xb41cb10ecf1852c3
+
+// Values of ChangeEvent_Kind.
+const (
+	ChangeEvent_Kind_created ChangeEvent_Kind = 0
+	ChangeEvent_Kind_changed ChangeEvent_Kind = 1
+	ChangeEvent_Kind_removed ChangeEvent_Kind = 2
+	ChangeEvent_Kind_moved   ChangeEvent_Kind = 3
+)
+
+// String returns the enum's constant name.
+func (c ChangeEvent_Kind) String() string {
+	switch c {
+	case ChangeEvent_Kind_created:
+		return "created"
+	case ChangeEvent_Kind_changed:
+		return "changed"
+	case ChangeEvent_Kind_removed:
+		return "removed"
+	case ChangeEvent_Kind_moved:
+		return "moved"
+
+	default:
+		return ""
+	}
+}
+
+// ChangeEvent_KindFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func ChangeEvent_KindFromString(c string) ChangeEvent_Kind {
+	switch c {
+	case "created":
+		return ChangeEvent_Kind_created
+	case "changed":
+		return ChangeEvent_Kind_changed
+	case "removed":
+		return ChangeEvent_Kind_removed
+	case "moved":
+		return ChangeEvent_Kind_moved
+
+	default:
+		return 0
+	}
+}
+
+type ChangeEvent_Kind_List = capnp.EnumList[ChangeEvent_Kind]
+
+func NewChangeEvent_Kind_List(s *capnp.Segment, sz int32) (ChangeEvent_Kind_List, error) {
+	return capnp.NewEnumList[ChangeEvent_Kind](s, sz)
+}
+
 type Step capnp.Struct
 
 type Step_edit Step
@@ -11378,6 +11729,12 @@ func (s Revoker_help_Results) SetText(v string) error {
 // Branch_stat is the place of the field stat of Branch in a pipelined path.
 const Branch_stat vat.Field = 0
 
+// ChangeEvent_rawPath is the place of the field rawPath of ChangeEvent, a Data.
+const ChangeEvent_rawPath vat.Field = 1
+
+// ChangeEvent_rawWas is the place of the field rawWas of ChangeEvent, a Data.
+const ChangeEvent_rawWas vat.Field = 3
+
 // Content_data is the place of the field data of Content, a Data.
 const Content_data vat.Field = 0
 
@@ -11489,8 +11846,17 @@ var Dir_extract = vat.Method[Dir_extract_Params, Dir_extract_Results]{Interface:
 // Dir_temp describes Dir.temp to package vat.
 var Dir_temp = vat.Method[Dir_temp_Params, Dir_temp_Results]{Interface: Dir_TypeID, ID: 33, Name: "Dir.temp", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Dir_changes describes Dir.changes to package vat.
+var Dir_changes = vat.Method[Dir_changes_Params, Dir_changes_Results]{Interface: Dir_TypeID, ID: 34, Name: "Dir.changes", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
+
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2
+
+// Dir_changes_Params_cursor is the place of the field cursor of Dir_changes_Params, a Data.
+const Dir_changes_Params_cursor vat.Field = 0
+
+// Dir_changes_Results_cursor is the place of the field cursor of Dir_changes_Results, a Data.
+const Dir_changes_Results_cursor vat.Field = 1
 
 // Dir_copy_Params_dst is the place of the field dst of Dir_copy_Params in a pipelined path.
 const Dir_copy_Params_dst vat.Field = 1

@@ -46,6 +46,7 @@ func GrantLimits() Limits {
 		Threads:      128,
 		Waits:        2048,
 		Temps:        64,
+		Watches:      16_384,
 	}
 }
 

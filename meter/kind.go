@@ -20,6 +20,7 @@ const (
 	Threads                  // calls that may be waiting in the kernel
 	Waits                    // calls that wait for a guest, or for another call
 	Temps                    // temporary directories
+	Watches                  // directories that are asked about for changes, and those below that are watched
 	Kinds                    // the number of kinds
 )
 
@@ -43,6 +44,7 @@ var kinds = [Kinds]struct {
 	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them", true},
 	Threads:      {"threads", "calls that wait for the disk", "; let some end", false},
 	Waits:        {"waits", "calls that wait for a guest", "; let some end", false},
+	Watches:      {"watches", "directories that are watched", "; ask about a smaller one", false},
 	Temps:        {"temps", "temporary directories", "; release some", false},
 }
 

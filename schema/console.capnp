@@ -101,6 +101,7 @@ struct Limit {
     threads @12;             # calls that may be waiting in the kernel
     waits @13;               # calls that wait for a guest, or for another call
     temps @14;               # temporary directories
+    watches @15;             # directories that are asked about for changes, and those below that are watched
   }
 }
 

@@ -527,6 +527,37 @@ interface Dir {
   # rights of this Dir, and is locked and revoked with it. What is in it counts in the grant's limits until it is removed. Nothing in it is
   # recorded or kept for undo. move and copy take it as source and as dst; the rules and rights at both ends apply. It needs the right to
   # write. limit: the grant has too many (limit temps). unsupported: this host makes none.
+
+  changes @34 (cursor :Data, waitMs :UInt32, others :Bool) -> (events :List(ChangeEvent), cursor :Data, rescan :Bool, complete :Bool);
+  # Returns what changed in this Dir and below since the answer that had `cursor`, oldest first: at most 1,000 events, and 64 KiB of paths; ask
+  # again with the new cursor for more. An empty cursor begins now. If there is nothing, it waits for waitMs, at most 60,000; what happens within 50 ms
+  # comes together. others: leave out what was done through the grant that asks.
+  # rescan: something may have been missed. It is always set when a cursor is empty, older than what the host keeps (65,536 events, 8 MiB of
+  # paths, and until nobody has asked for 10 minutes), or of an earlier run of the host. Whoever lists after such an answer, and goes on with its cursor,
+  # misses nothing. complete: what other programs of the host change is told too. It is not if there are more directories than may be
+  # watched for the grant (limit watches), where the host cannot watch a file system, or on hosts other than Linux.
+  # A directory that is created, moved or removed stands for everything in it. What policy withholds is left out. It needs the right to
+  # watch. stale: this Dir was moved or removed. invalid: this is no cursor. limit: the grant watches too much. unsupported: in a
+  # temporary directory.
+}
+
+struct ChangeEvent {
+  # Something that changed. Several changes of one path may come as one.
+  kind @0 :Kind;
+  path @1 :Text;             # from the Dir; rawPath as Stat.rawName
+  rawPath @2 :Data;
+  was @3 :Text;              # of moved, where it was; rawWas likewise
+  rawWas @4 :Data;
+  own @5 :Bool;              # it was done through the grant that asks
+  by @6 :Text;               # the id of the share of that grant through which it was done; empty for everybody else
+  atMs @7 :Int64;
+
+  enum Kind {
+    created @0;              # something is there, perhaps in place of something else
+    changed @1;              # its content or its attributes
+    removed @2;
+    moved @3;
+  }
 }
 
 struct Step {

@@ -223,6 +223,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	})
 	s.rules.decided = s.authority.Decided
 	s.fs.Guard(s.authority.Own())
+	s.fs.OnChange(s.authority.Lost)
 	settled := s.authority.Settle(ctx)
 	s.sweep(ctx)
 	if err := cmp.Or(settled, s.listen(ctx), ctx.Err()); err != nil {

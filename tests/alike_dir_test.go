@@ -144,6 +144,17 @@ func (a *asker) readMany(d dirCap, paths ...string) {
 	})
 }
 
+// changes asks what has changed. Whether it is all that did depends on the store.
+func (a *asker) changes(d dirCap, cursor []byte) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.changes %q", d.how, cursor), schema.Dir_changes, func(p schema.Dir_changes_Params, _ *vat.Caps) error {
+		return p.SetCursor(cursor)
+	}, func(r schema.Dir_changes_Results, _ *vat.Caps) (string, error) {
+		all, err := r.Events()
+		return fmt.Sprint(all.Len(), r.Rescan()), err
+	})
+}
+
 // changedSince asks whether paths are not there.
 func (a *asker) changedSince(d dirCap, paths ...string) {
 	a.Helper()

@@ -135,6 +135,8 @@ func lookAt(a *asker, d dirCap, path string) {
 	a.openNoFollow(d, path)
 	a.readMany(d, path, "missing", path)
 	a.changedSince(d, path, "missing")
+	a.changes(d, nil)
+	a.changes(d, []byte("no cursor"))
 	sub := a.openDir(d, path)
 	a.statDir(sub, true)
 	a.list(sub, "", 5, true)

@@ -246,6 +246,24 @@ func TestInteropGoCapnp(t *testing.T) {
 			g.Errorf("%d of %d paths differ, the first is %d", changed.Len(), r.Looked(), changed.At(0).Index())
 		}
 	})
+	run("changes", func(g *goGuest) {
+		r, err := goDo(g, g.dir, schema.Dir_changes, func(schema.Dir_changes_Params) error { return nil })
+		ok(g, err)
+		cursor, err := r.Cursor()
+		ok(g, err)
+		_, err = goDo(g, g.dir, schema.Dir_createDir, func(p schema.Dir_createDir_Params) error { return p.SetPath("noticed") })
+		ok(g, err)
+		r, err = goDo(g, g.dir, schema.Dir_changes, func(p schema.Dir_changes_Params) error {
+			p.SetWaitMs(60_000)
+			return p.SetCursor(cursor)
+		})
+		ok(g, err)
+		events, err := r.Events()
+		ok(g, err)
+		if path, err := events.At(0).Path(); err != nil || events.Len() != 1 || path != "noticed" || !events.At(0).Own() {
+			g.Errorf("%d events, the first is of %q, %v", events.Len(), path, err)
+		}
+	})
 	run("patch", func(g *goGuest) {
 		r, err := goDo(g, g.dir, schema.Dir_patch, func(p schema.Dir_patch_Params) error {
 			return p.SetText([]byte("*** Begin Patch\n*** Add File: patched/f\n+made\n*** End Patch\n"))

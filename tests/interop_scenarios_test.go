@@ -69,7 +69,7 @@ var scenarios = []scenario{
 	{name: "history", refused: "notFound invalid notFound", after: func(s *cxxScene) { holds(s, "a.md", "three") },
 		want: exactly("history replace a.md more true\npast hello true 5\nsteps 1\nundone replace 1\nagain 2\nturn t")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 34\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 35\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2

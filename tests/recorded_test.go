@@ -22,7 +22,7 @@ import (
 // entry in the record. The others do neither: they narrow or hand out a capability, or prepare what a later call does.
 const (
 	guestLooks = `Session.help Session.restore Session.restoreDir Session.restoreFile Session.restorePetitioner Session.shares Petitioner.roots Petitioner.help
-		Dir.list Dir.get Dir.walk Dir.openDir Dir.openFile Dir.subDir Dir.stat Dir.glob Dir.grep Dir.archive Dir.readMany Dir.tree Dir.history Dir.readPast Dir.changedSince Dir.help Dir.rights Dir.explain
+		Dir.list Dir.get Dir.walk Dir.openDir Dir.openFile Dir.subDir Dir.stat Dir.glob Dir.grep Dir.archive Dir.readMany Dir.tree Dir.history Dir.readPast Dir.changedSince Dir.changes Dir.help Dir.rights Dir.explain
 		File.readText File.readBytes File.readLines File.read File.stream File.stat File.help File.rights Writer.help Revoker.help`
 	guestNeither = `Dir.turn Dir.temp Dir.readOnly Dir.narrow Dir.revocable Dir.stage File.readOnly File.narrow File.revocable File.stage File.sync
 		Writer.write Sink.write Sink.done`

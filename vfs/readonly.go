@@ -64,3 +64,6 @@ func (ImmutableFile) Append(context.Context, []byte, If) (int64, error) { return
 func (ImmutableFile) Replace(context.Context, io.Reader, If) (Version, error) {
 	return Version{}, ReadOnly
 }
+
+// Watch implements [Watcher]: nobody changes anything.
+func (ImmutableDir) Watch(context.Context, Watch) (Watching, error) { return Unwatched{}, nil }

@@ -99,13 +99,16 @@ func Probe(ctx context.Context, e Effect) error {
 	asked := false
 	_, err := commit(e, func() (Effect, error) {
 		asked = true
-		return Effect{}, nil
+		return Effect{}, errProbed
 	})
 	if asked {
 		return nil
 	}
 	return err
 }
+
+// errProbed tells committers that nothing was changed.
+var errProbed = Errorf(Internal, "this change is only tried")
 
 // OnChange makes in answer for the change of c. A Change that c has already is asked
 // before in.

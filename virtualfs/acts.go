@@ -12,10 +12,14 @@ import (
 type act struct {
 	id  string
 	end func(error) // nil: it has not begun
+
+	fs   *FS // that it changes; nil if it has not begun
+	path string
 }
 
 // begin writes what is about to be done. It changes nothing if nothing is recorded.
 func (a *act) begin(fs *FS, what operator.Act) (err error) {
+	a.fs, a.path = fs, what.Path
 	if fs.o.Record == nil || a.end != nil {
 		return nil
 	}
@@ -25,6 +29,9 @@ func (a *act) begin(fs *FS, what operator.Act) (err error) {
 
 // ended writes how it ended, if it had begun.
 func (a *act) ended(err error) {
+	if a.fs != nil && a.fs.changed != nil {
+		a.fs.changed(a.path)
+	}
 	if a.end != nil {
 		a.end(err)
 	}

@@ -173,7 +173,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 		}
 		target := membrane.Guarded(m.store.Root(), nil, unasked(m.guards)...) // guarded asks
 		defer target.Close()
-		var done act
+		done := act{fs: fs, path: path}
 		listed, reviewed := 0, asReviewed(o.If, o.Paths)
 		check := func(all []diff.Change) error {
 			for _, c := range all {
@@ -233,7 +233,7 @@ func (fs *FS) Undo(ctx context.Context, path, id string) error {
 		if i < 0 {
 			return vfs.Errorf(vfs.NotFound, "no apply of this mount has that id; the last %d can be undone", keptApplies)
 		}
-		var done act
+		done := act{fs: fs, path: path}
 		if fs.recorded() {
 			changes, err := batch.Load(ctx, fs.o.Journal, id)
 			if err == nil {
@@ -270,7 +270,7 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	}
 	m.work.Lock()
 	defer m.work.Unlock()
-	var done act
+	done := act{fs: fs, path: path}
 	if fs.recorded() {
 		changes, err := m.changes(ctx, paths)
 		if err == nil && len(changes) > 0 {
@@ -332,7 +332,7 @@ func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id st
 	}
 	m.work.Lock()
 	defer m.work.Unlock()
-	var done act
+	done := act{fs: fs, path: path}
 	what := operator.Act{Op: "commit", Path: path}
 	reviewed := asReviewed(c.If, nil)
 	id, err = m.store.Own.Commit(ctx, c, func(all []diff.Change) error {

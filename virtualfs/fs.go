@@ -57,6 +57,8 @@ type FS struct {
 	names *namespace.Namespace
 	top   vfs.Dir // the host's own view, behind the mounts' guards only
 
+	changed func(path string) // see OnChange; may be nil
+
 	mu      sync.Mutex // not held while a store is opened or used
 	mounts  map[string]*mount
 	opening map[string]bool
@@ -84,6 +86,10 @@ func New(o Options) *FS {
 func (fs *FS) Guard(guards ...membrane.Guard) {
 	fs.top = membrane.Guarded(fs.names.Root(), nil, guards...)
 }
+
+// OnChange has f called after an operator has changed something at path or below: applied, dropped or committed changes, for example. It is called before
+// anything else is done with fs.
+func (fs *FS) OnChange(f func(path string)) { fs.changed = f }
 
 // Tree returns the whole tree, so that an authority can grant parts of it.
 func (fs *FS) Tree() vfs.Dir { return fs.names.Root() }

@@ -264,3 +264,8 @@ func (n *inode) removal() vfs.Effect {
 	}
 	return vfs.Effect{Nodes: -1}
 }
+
+// Watch implements [vfs.Watcher]. Only who has a Dir changes the tree.
+func (d *dir) Watch(ctx context.Context, _ vfs.Watch) (vfs.Watching, error) {
+	return vfs.Unwatched{}, ctx.Err()
+}

@@ -68,6 +68,9 @@ func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 		if err == nil {
 			made, err = d.child(dir, name)
 		}
+		if err == nil {
+			d.s.noteMade(made.at)
+		}
 		return err
 	})
 	if err != nil {

@@ -114,6 +114,7 @@ func (s *stagedDir) Place(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
+	s.in.s.noteMade(place{vfs.Join(s.in.at.path, s.name), s.at.id})
 	r := renaming{src: s.outside(), dst: s.in, name: s.temp, newName: s.name, comes: 1}
 	err := r.run(ctx)
 	if err == nil && !s.over.Swap(true) {

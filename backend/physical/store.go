@@ -128,6 +128,7 @@ const closeGrace = 5 * time.Second
 // then closed when that call ends.
 func (s *Store) Close() error {
 	s.resign()
+	s.unwatch()
 	s.staging.close()
 	s.mu.Lock()
 	if !s.closed {

@@ -101,6 +101,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_undo, wire.Ordered(membrane.OpRead, (*server).undo), vat.Heavy()),
 		vat.Handle(schema.Dir_readPast, wire.Ordered(membrane.OpRead, (*server).readPast), vat.Heavy()),
 		vat.Handle(schema.Dir_turn, (*server).turn),
+		// watches every directory below, and waits
+		vat.Handle(schema.Dir_changes, wire.Ordered(membrane.OpWatch, (*server).changes), vat.Heavy()),
 		// makes one directory
 		vat.Handle(schema.Dir_temp, wire.Ordered(membrane.OpMkdir, (*server).temp)),
 		// ask neither a store nor a guard, but for explain

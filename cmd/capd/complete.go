@@ -34,7 +34,7 @@ var valueKinds = map[string]string{
 
 	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "patch path": "path", "append path": "path", "stat path": "path",
 	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "cp from": "path", "cp to": "path", "extract archive": "path", "extract dir": "path", "attenuate path": "path", "glob pattern": "path",
-	"get path": "path", "set path": "path", "history path": "path", "undo in": "path", "history guest": "guest", "undo guest": "guest",
+	"get path": "path", "set path": "path", "history path": "path", "changes path": "path", "undo in": "path", "history guest": "guest", "undo guest": "guest",
 
 	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "ask id": "ask", "limit kind=n": "limit", "grant limit": "limit", "grant root": "root", "invites revoke": "invite",
 	"unmount path": "mount", "diff path": "mount", "apply paths": "mount", "revert paths": "mount", "commit path": "mount", "snapshot path": "mount",

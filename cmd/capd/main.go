@@ -90,6 +90,7 @@ type commands struct {
 	Extract   extractCommand   `cmd:"" group:"guest" help:"Extract an archive that the host serves into a directory."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
 	Grep      grepCommand      `cmd:"" group:"guest" help:"Search the contents of files."`
+	Changes   changesCommand   `cmd:"" group:"guest" help:"Show what changes, as it does."`
 	Changed   changedCommand   `cmd:"" group:"guest" help:"Say which files are not as they were."`
 	Patch     patchCommand     `cmd:"" group:"guest" help:"Apply a patch from standard input to the files that it names: all or none."`
 	History   historyCommand   `cmd:"" group:"guest" help:"Show what was changed, and what can be undone."`

@@ -277,3 +277,8 @@ type link struct{ node[vfs.Link] }
 func (l *link) Target(ctx context.Context) (string, error) {
 	return result(ctx, l.plan, Target, l.inner.Target)
 }
+
+// Watch implements vfs.Watcher. It has no faults.
+func (d *dir) Watch(ctx context.Context, w vfs.Watch) (vfs.Watching, error) {
+	return vfs.WatchIn(ctx, d.inner, w)
+}

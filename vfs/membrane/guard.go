@@ -21,6 +21,7 @@ const (
 	OpTarget
 	OpSync
 	OpArchive // of a directory, which is also listed and read
+	OpWatch   // be told of what changes at Path
 	OpCreate  // the first that changes something
 	OpMkdir
 	OpReplace
@@ -35,7 +36,7 @@ const (
 	OpCopy   // of a directory with everything in it, to Path; see [Copied]
 )
 
-var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync", "archive",
+var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync", "archive", "watch",
 	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink", "attributes", "change", "copy"}
 
 func (k OpKind) String() string { return opNames[k] }
@@ -174,6 +175,9 @@ type Guard struct {
 	// History, if not nil, knows what was changed, and undoes it. Only one of a tree's guards has one.
 	History History
 
+	// Feed, if not nil, tells what changed. Only one of a tree's guards has one.
+	Feed Feed
+
 	// Temps, if not nil, makes temporary directories. Only one of a tree's guards has one.
 	Temps *Temps
 
@@ -202,6 +206,7 @@ type guardSet struct {
 	rested   func(*meter.Meter, string)             // nil for none
 	staged   func(*meter.Meter, string, vfs.Effect) // nil for none
 	history  History                                // nil for none
+	feed     Feed                                   // nil for none
 	temps    *Temps                                 // nil for none
 	temp     bool                                   // the tree is a temporary directory
 	bulkhead *Bulkhead                              // nil for none
@@ -269,6 +274,9 @@ func newGuardSet(guards []Guard) *guardSet {
 		}
 		if g.History != nil {
 			s.history = g.History
+		}
+		if g.Feed != nil {
+			s.feed = g.Feed
 		}
 		if g.Temps != nil {
 			s.temps = g.Temps

@@ -12,6 +12,7 @@ var needs = [...]struct{ at, target mode }{
 	OpTarget:   {at: blind},
 	OpSync:     {}, // see fileView.Sync
 	OpArchive:  {at: noArchive | noList | noRead | noMetadata},
+	OpWatch:    {at: noWatch},
 	OpCreate:   {at: noWrite},
 	OpMkdir:    {at: noWrite},
 	OpReplace:  {at: noWrite},

@@ -60,6 +60,12 @@ func (v *dirView) readable(h *Holding, ops []Op) error {
 	return err
 }
 
+// Stands answers stale if the holder's directory is not where it was any more. It needs no right.
+func (h Holder) Stands(ctx context.Context) error {
+	_, err := h.v.stat(ctx)
+	return err
+}
+
 func (v *dirView) holder() (Holder, History, error) {
 	if v.guards.history == nil || v.base.meter == nil {
 		return Holder{}, nil, vfs.Errorf(vfs.Unsupported, "this host keeps no history of changes")

@@ -42,6 +42,13 @@ var operations = []operation{
 	{"archive", membrane.OpArchive, membrane.Archive | membrane.List | membrane.Read | membrane.Metadata, 0, func(_ context.Context, h narrowed) error {
 		return membrane.May(h.Dir, membrane.To(membrane.OpArchive)) // each name is listed and read besides
 	}},
+	{"watch", membrane.OpWatch, membrane.Watch, 0, func(ctx context.Context, h narrowed) error {
+		_, err := vfs.Changes(ctx, h.Dir, vfs.ChangesQuery{})
+		if vfs.CodeOf(err) == vfs.Unsupported { // the rights came first
+			return nil
+		}
+		return err
+	}},
 	{"any", membrane.OpList, membrane.List, 0, func(ctx context.Context, h narrowed) error {
 		_, err := vfs.Any(ctx, h.Dir, func(vfs.Entry) bool { return true })
 		return err

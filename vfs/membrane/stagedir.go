@@ -11,6 +11,7 @@ import (
 // place; so what is dropped is credited.
 func (v *dirView) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) {
 	s := &stagedView{}
+	s.unseen = &unseen{}
 	err := v.make(ctx, OpMkdir, name, &s.view, func(ctx context.Context) (vfs.Node, error) {
 		staged, err := vfs.StageDir(ctx, v.dir, name)
 		s.staged, s.dir = staged, staged
@@ -37,7 +38,12 @@ func (s *stagedView) Place(ctx context.Context) error {
 	}
 	op := Op{Kind: OpMkdir, Path: s.path, stored: &stored{}}
 	ctx = s.committing(ctx, op, nil, []target{s.in})
+	if s.guards.feed != nil {
+		op.targets = []target{s.in}
+		ctx = vfs.OnCommit(ctx, s.guards.made(op, nil))
+	}
 	err := s.guards.within(ctx, s.staged.Place)
+	s.unseen.over.Store(err == nil)
 	s.tell(op.Stored())
 	return err
 }

@@ -179,6 +179,10 @@ func (v *view) committing(ctx context.Context, op Op, account func(vfs.Effect) v
 			call.OnCommit(commits(m, account, also))
 		}
 	}
+	if v.guards.feed != nil && !v.unseen.is() {
+		op.targets = targets
+		call.OnCommit(v.guards.made(op, account))
+	}
 	if restores(asked) {
 		call.Stage = nil
 	} else if meters.gate != nil || len(meters.guards) > 0 {

@@ -74,7 +74,8 @@ type view struct {
 	inner   *shared
 	own     shared // what inner points to in a view of a node that was just found
 	counted bool   // as an open node
-	wide    bool   // its reads are the host's own, for what whoever holds the capability may change; see Widened
+	unseen  *unseen
+	wide    bool // its reads are the host's own, for what whoever holds the capability may change; see Widened
 
 	bound  atomic.Pointer[binding]
 	reads  atomic.Pointer[count] // of what is read here; nil until then
@@ -277,6 +278,9 @@ func (v *view) deriveAt(d *view, inner *shared, path string, r *rules, base *Gat
 	}
 	base.retain()
 	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.turn, d.counted, d.wide = v.guards, base, path, r, m, inner, v.turn, true, v.wide
+	if d.unseen == nil {
+		d.unseen = v.unseen
+	}
 	return nil
 }
 

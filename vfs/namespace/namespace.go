@@ -30,6 +30,8 @@ type Namespace struct {
 	closed bool
 	born   int64
 
+	watched sync.Map // of *watching: who is told when something is mounted or unmounted
+
 	journal vfs.Dir
 	target  func(path string) string
 }
@@ -82,7 +84,7 @@ func (n *Namespace) Mount(path string, tree vfs.Dir, o Options) error {
 	for _, b := range inner {
 		m.cover(b)
 	}
-	n.table.Store(newMountTable(append(slices.Clip(t.all), m)))
+	n.exchange(newMountTable(append(slices.Clip(t.all), m)))
 	if around != nil {
 		around.cover(m)
 		for _, b := range inner {
@@ -140,7 +142,7 @@ func (n *Namespace) drop(m *mount) bool {
 	if around != nil {
 		around.uncover(m)
 	}
-	n.table.Store(newMountTable(slices.Delete(slices.Clone(t.all), i, i+1)))
+	n.exchange(newMountTable(slices.Delete(slices.Clone(t.all), i, i+1)))
 	return true
 }
 
@@ -162,7 +164,7 @@ func (n *Namespace) Close() error {
 		}
 	}
 	if failed == nil {
-		n.table.Store(closedTable)
+		n.exchange(closedTable)
 	}
 	return failed
 }

@@ -121,7 +121,7 @@ func Run(t *testing.T, s Store) {
 	can := s.abilities(t)
 	for _, r := range slices.Concat(
 		readRules, nameRules, makeRules, replaceRules, writeRules, attributeRules, removeRules, renameRules, copyRules,
-		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules, readyRules, alikeRules, lookPathRules, visitRules,
+		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules, readyRules, alikeRules, lookPathRules, visitRules, changesRules,
 	) {
 		switch r.needs {
 		case writable:

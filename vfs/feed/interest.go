@@ -1,0 +1,222 @@
+package feed
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// interest is a directory that somebody asks about.
+type interest struct {
+	f     *Feed
+	path  string
+	owner *meter.Meter // pays for what is watched; nil for nobody
+
+	watching vfs.Watching // nil if other programs are not watched; set before ready is closed
+	counted  atomic.Int64 // directories that owner pays for
+	ready    chan struct{}
+	err      error // why it was not made
+
+	// Feed.mu guards these.
+	since    int64 // what was changed until then may have been missed
+	complete bool  // other programs are watched everywhere
+	users    int   // calls under way
+	last     time.Time
+}
+
+// enter returns the interest in the directory at path, and has it watched if it is not. leave gives it back.
+func (f *Feed) enter(ctx context.Context, path string, by *meter.Meter) (*interest, error) {
+	for {
+		in, mine, err := f.join(path, by)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			f.begin(ctx, in)
+		}
+		select {
+		case <-in.ready:
+		case <-ctx.Done():
+			f.leave(in)
+			return nil, context.Cause(ctx)
+		}
+		switch {
+		case in.err == nil:
+			return in, nil
+		case mine || ctx.Err() != nil:
+			f.leave(in)
+			return nil, in.err
+		}
+		f.leave(in) // another call has failed, perhaps because it was cancelled
+	}
+}
+
+// join returns the interest at path. mine says that it is new, and the caller begins it.
+func (f *Feed) join(path string, by *meter.Meter) (in *interest, mine bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, false, vfs.Stale
+	}
+	if in = f.interests[path]; in == nil {
+		mine = true
+		in = &interest{f: f, path: path, owner: by, ready: make(chan struct{})}
+		f.interests[path] = in
+		f.asked.Add(1)
+		if f.timer == nil {
+			f.timer = time.AfterFunc(sweeps, f.sweep)
+		}
+	}
+	in.users++
+	return in, mine, nil
+}
+
+func (f *Feed) leave(in *interest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in.users--
+	in.last = time.Now()
+}
+
+// begin watches for in.
+func (f *Feed) begin(ctx context.Context, in *interest) {
+	defer close(in.ready)
+	var d vfs.Dir
+	var release func()
+	err := in.count(1) // for the interest itself, whatever is watched
+	if err != nil {
+		err = vfs.Errorf(vfs.CodeOf(err), "%v", err)
+	} else {
+		d, release, err = f.walk(ctx, in.path)
+	}
+	complete := false
+	if err == nil {
+		defer release()
+		complete = true
+		f.mu.Lock()
+		in.complete = true
+		f.mu.Unlock()
+		in.watching, err = vfs.WatchIn(ctx, d, vfs.Watch{Tell: in.tell, Count: in.count})
+		if vfs.CodeOf(err) == vfs.Unsupported {
+			complete, err = false, nil
+		}
+	}
+	f.mu.Lock()
+	in.complete = in.complete && complete
+	f.seq++
+	in.since = f.seq
+	in.err = err
+	if err != nil {
+		if f.interests[in.path] == in {
+			delete(f.interests, in.path)
+		}
+	}
+	f.mu.Unlock()
+	if err != nil {
+		f.end(in)
+	}
+}
+
+// count counts directories that are watched.
+func (in *interest) count(n int) error {
+	if in.owner == nil || n == 0 {
+		return nil
+	}
+	if n > 0 {
+		if err := in.owner.Take(meter.Watches, int64(n)); err != nil {
+			return err
+		}
+	} else {
+		in.owner.Give(meter.Watches, int64(-n))
+	}
+	in.counted.Add(int64(n))
+	return nil
+}
+
+// tell is told of changes by a store.
+func (in *interest) tell(all []vfs.Notice) {
+	f := in.f
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.interests[in.path] != in {
+		return
+	}
+	for _, n := range all {
+		switch n.Kind {
+		case vfs.Lost:
+			f.lose(in)
+		case vfs.Partly:
+			in.complete = false
+			f.lose(in)
+		default:
+			n.Path = vfs.Join(in.path, n.Path)
+			if n.Event == vfs.Moved {
+				n.From = vfs.Join(in.path, n.From)
+			}
+			if !f.covered(in) && !f.recent.told(n) {
+				f.recent.happened(n.Event, n.Path, n.From, now)
+				f.add(event{kind: n.Event, path: n.Path, from: n.From}, now)
+			}
+		}
+	}
+}
+
+// covered reports whether a directory above that of in is watched, too. What happens is told from there. Needs mu.
+func (f *Feed) covered(in *interest) bool {
+	for _, other := range f.above(in.path) {
+		if other.complete && other.since != 0 && other.err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// sync returns when everything that happened before it was called is among the events.
+func (f *Feed) sync(ctx context.Context, in *interest) error {
+	for _, w := range f.watchings(in.path) {
+		switch err := w.Sync(ctx); vfs.CodeOf(err) {
+		case "":
+		case vfs.Stale:
+			return vfs.Stale
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// watchings returns what watches the directory at path.
+func (f *Feed) watchings(path string) (all []vfs.Watching) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, in := range append(f.above(path), f.interests[path]) {
+		if in == nil {
+			continue
+		}
+		select {
+		case <-in.ready:
+			if in.watching != nil {
+				all = append(all, in.watching)
+			}
+		default:
+		}
+	}
+	return all
+}
+
+// renew ends in, which does not tell any more. The next call begins again.
+func (f *Feed) renew(in *interest) {
+	f.mu.Lock()
+	mine := f.interests[in.path] == in
+	if mine {
+		delete(f.interests, in.path)
+	}
+	f.mu.Unlock()
+	if mine {
+		f.end(in)
+	}
+}
