@@ -198,7 +198,7 @@ func (r *reading) below(ctx context.Context, path string) (string, bool) {
 			return "", false
 		}
 	}
-	return path, path != "" && r.at.May(ctx, path, membrane.OpWatch) == nil
+	return path, path != "" && r.at.MayWatch(ctx, path) == nil
 }
 
 // add adds e to the page. It reports false if the page ends before e.

@@ -72,7 +72,7 @@ func (v *dirView) Watch(ctx context.Context, w vfs.Watch) (got vfs.Watching, err
 		return nil, err
 	}
 	at := Holder{Path: v.path, v: own.(*dirView)}
-	shows := func(path string) bool { return at.May(context.Background(), path, OpWatch) == nil }
+	shows := func(path string) bool { return at.MayWatch(context.Background(), path) == nil }
 	tell := w.Tell
 	w.Tell = func(all []vfs.Notice) {
 		var told []vfs.Notice

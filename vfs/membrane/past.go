@@ -60,6 +60,18 @@ func (v *dirView) readable(h *Holding, ops []Op) error {
 	return err
 }
 
+// MayWatch answers why the holder may not be told of what changes at path below its directory, by its rights and by what policy says now
+// of the tree. What the trees that it is composed of withhold, they do not tell.
+func (h Holder) MayWatch(ctx context.Context, path string) error {
+	r, full := h.v.standing(), h.v.path
+	for name := range strings.SplitSeq(path, "/") {
+		if r = r.step(name); h.v.guards.hides(r) {
+			return vfs.Denied
+		}
+	}
+	return target{view: &h.v.view, path: vfs.Join(full, path), rules: r, need: noWatch}.refused(ctx)
+}
+
 // Stands answers stale if the holder's directory is not where it was any more. It needs no right.
 func (h Holder) Stands(ctx context.Context) error {
 	_, err := h.v.stat(ctx)
