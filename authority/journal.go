@@ -303,7 +303,7 @@ func (h *Host) settling(ctx context.Context, e record.Numbered, r record.Result)
 		n.Close()
 	}
 	return func(tx *database.Tx) error {
-		return h.past.Settle(tx, e.Number, r == record.Done, r != record.Unknown, is)
+		return h.past.Settle(tx, e.Number, e.Op == membrane.OpChange.String(), r == record.Done, r != record.Unknown, is)
 	}
 }
 

@@ -46,7 +46,7 @@ func (h *Host) settled(ctx context.Context, root vfs.Dir, e record.Numbered, lat
 			return r
 		}
 	}
-	if h.places != nil && !h.places.Lasting(string(e.Path)) {
+	if h.places != nil && !h.lasts(&e.Entry) {
 		return record.Unknown // it ended with the host, whatever was done
 	}
 	r := outcome(ctx, root, &e.Entry)
@@ -54,6 +54,16 @@ func (h *Host) settled(ctx context.Context, root vfs.Dir, e record.Numbered, lat
 		return record.Unknown
 	}
 	return r
+}
+
+// lasts reports whether all that e changes outlives the process.
+func (h *Host) lasts(e *record.Entry) bool {
+	if e.Op != membrane.OpChange.String() {
+		return h.places.Lasting(string(e.Path))
+	}
+	return !slices.ContainsFunc(e.Changes, func(c record.Change) bool {
+		return !h.places.Lasting(vfs.Join(string(e.Path), string(c.Path)))
+	})
 }
 
 // intents returns those from the number from on.

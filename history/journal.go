@@ -192,25 +192,27 @@ func (j *Journal) Drop(tx *database.Tx, id int64) error {
 
 // Settle notes how the change with this id ended, during which the last host was killed. made says whether it was made; known, whether that is
 // certain. is is what is at its place now. What was to be displaced says more: a store gives it a name on the shelf just before it loses its own.
-func (j *Journal) Settle(tx *database.Tx, id int64, made, known bool, is State) error {
+// Of a batch it says nothing: what was displaced was displaced for good even if the batch was taken back since, with what it had copied.
+func (j *Journal) Settle(tx *database.Tx, id int64, batch, made, known bool, is State) error {
 	rows, err := scan(&tx.Rows, columns+"WHERE id=?", id)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	for _, r := range rows {
-		if err := j.settle(tx, r, made, known, is); err != nil {
+		if err := j.settle(tx, r, batch && known, made, known, is); err != nil {
 			return err
 		}
 	}
 	return j.Bound(tx, rows[0])
 }
 
-func (j *Journal) settle(tx *database.Tx, r *Row, made, known bool, is State) error {
+func (j *Journal) settle(tx *database.Tx, r *Row, sure, made, known bool, is State) error {
 	size, names, ok := int64(0), uint64(0), false
 	if r.Kept != "" {
 		size, names, ok = j.shelf.Kept(r.Kept)
 	}
 	switch {
+	case sure:
 	case r.Kept != "" && shelf.IsLink(r.Kept):
 		made = ok && names == 1
 	case !known:

@@ -267,7 +267,7 @@ func (f *Feed) end(in *interest) {
 	if w := in.watching; w != nil {
 		w.Stop()
 	}
-	in.count(-int(in.counted.Load()))
+	_ = in.count(-int(in.counted.Load())) // never fails
 }
 
 // walk opens the directory at path in the tree, for the host itself.
