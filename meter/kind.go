@@ -44,7 +44,7 @@ var kinds = [Kinds]struct {
 	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them", true},
 	Threads:      {"threads", "calls that wait for the disk", "; let some end", false},
 	Waits:        {"waits", "calls that wait for a guest", "; let some end", false},
-	Watches:      {"watches", "directories that are watched", "; ask about a smaller one", false},
+	Watches:      {"watches", "directories that are watched", "; ask about a smaller directory", false},
 	Temps:        {"temps", "temporary directories", "; release some", false},
 }
 

@@ -130,7 +130,7 @@ func TestLimitsInWords(t *testing.T) {
 			full.Kind, full.Whose = k, "this grant"
 			said := full.Error()
 			shown := inWords(said)
-			if got := shown; !regexp.MustCompile(`\(limit ` + k.String() + `\); (let some commands end|take some back \(capd attenuate --list, --revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST ` + k.String() + `=N|try again later; .*)$`).MatchString(got) {
+			if got := shown; !regexp.MustCompile(`\(limit ` + k.String() + `\); (let some commands end|take some back \(capd attenuate --list, --revoke\)|remove something with capd rm|ask about a smaller directory), or (ask whoever runs the host for more: capd limit GUEST ` + k.String() + `=N|try again later; .*)$`).MatchString(got) {
 				t.Fatalf("%q does not match", got)
 			}
 			if got, want := inWords(said+", or move a smaller part"), shown+", or move a smaller part"; got != want {
