@@ -86,11 +86,45 @@ func New(root vfs.Dir, o Options) *Feed {
 	return f
 }
 
-// Made implements [membrane.Feed].
-func (f *Feed) Made(op membrane.Op, e vfs.Effect) {
-	if f.asked.Load() == 0 {
+// Making implements [membrane.Feed].
+func (f *Feed) Making(op membrane.Op) (made func(vfs.Effect, error)) {
+	begun := f.asked.Load() > 0
+	if begun {
+		f.mu.Lock()
+		f.recent.making(op, 1)
+		f.mu.Unlock()
+	}
+	return func(e vfs.Effect, err error) {
+		if !begun && f.asked.Load() == 0 {
+			return
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if err == nil {
+			f.made(op, e)
+		}
+		if begun {
+			f.recent.making(op, -1)
+			f.release()
+		}
+	}
+}
+
+// release tells what waited for a change through the tree to be over. Needs mu.
+func (f *Feed) release() {
+	held := f.recent.held
+	if len(held) == 0 {
 		return
 	}
+	f.recent.held = nil
+	now := time.Now()
+	for _, h := range held {
+		f.notice(h.in, h.n, now)
+	}
+}
+
+// made tells of a change through the tree. Needs mu.
+func (f *Feed) made(op membrane.Op, e vfs.Effect) {
 	ev := event{kind: vfs.Changed, path: op.Path, by: op.By()}
 	switch op.Kind {
 	case membrane.OpCreate, membrane.OpMkdir, membrane.OpSymlink:
@@ -107,8 +141,6 @@ func (f *Feed) Made(op membrane.Op, e vfs.Effect) {
 		}
 	}
 	now := time.Now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.recent.made(ev, now)
 	f.add(ev, now)
 }

@@ -157,11 +157,20 @@ func (in *interest) tell(all []vfs.Notice) {
 			if n.Event == vfs.Moved {
 				n.From = vfs.Join(in.path, n.From)
 			}
-			if !f.covered(in) && !f.recent.told(n) {
-				f.recent.happened(n.Event, n.Path, n.From, now)
-				f.add(event{kind: n.Event, path: n.Path, from: n.From}, now)
-			}
+			f.notice(in, n, now)
 		}
+	}
+}
+
+// notice adds what a store has told for in, unless it was told already. Needs mu.
+func (f *Feed) notice(in *interest, n vfs.Notice, now time.Time) {
+	switch {
+	case f.covered(in):
+	case f.recent.waits(n):
+		f.recent.held = append(f.recent.held, held{in, n})
+	case !f.recent.told(n):
+		f.recent.happened(n.Event, n.Path, n.From, now)
+		f.add(event{kind: n.Event, path: n.Path, from: n.From}, now)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // recent is what happened lately. A store that watches tells again of what is changed through the tree, and that is not to be told twice.
@@ -13,6 +14,35 @@ type recent struct {
 	own   map[string]made      // what was changed through the tree, by path
 	names map[string]time.Time // when something was made, moved or removed at a path, by whomever
 	swept time.Time
+
+	under map[string]int // changes through the tree that are being made, by path
+	held  []held         // what is told of such a path waits until it is known whose that was
+}
+
+// held is a notice that waits, and for whom.
+type held struct {
+	in *interest
+	n  vfs.Notice
+}
+
+// making notes that a change is being made, or with -1 that it is over.
+func (r *recent) making(op membrane.Op, by int) {
+	if r.under == nil {
+		r.under = map[string]int{}
+	}
+	for _, path := range []string{op.Path, op.To} {
+		if path == "" {
+			continue
+		}
+		if r.under[path] += by; r.under[path] == 0 {
+			delete(r.under, path)
+		}
+	}
+}
+
+// waits reports whether n waits.
+func (r *recent) waits(n vfs.Notice) bool {
+	return r.under[n.Path] > 0 || n.Event == vfs.Moved && r.under[n.From] > 0
 }
 
 // made is what was changed through the tree.

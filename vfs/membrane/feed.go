@@ -12,22 +12,21 @@ type Feed interface {
 	// Changes is [vfs.Teller].Changes for a holder.
 	Changes(ctx context.Context, at Holder, q vfs.ChangesQuery) (vfs.ChangesPage, error)
 
-	// Made is told of each change when it shows, and by how much it grew the store. Guards see paths from the root of the tree. It must not
-	// wait.
-	Made(op Op, e vfs.Effect)
+	// Making is told of each change just before it shows, and made just after that: by how much it grew the store, or that it was not made.
+	// Paths are from the root of the tree. Neither may wait.
+	Making(op Op) (made func(e vfs.Effect, err error))
 }
 
 // made tells the feed of a change.
 func (s *guardSet) made(op Op, account func(vfs.Effect) vfs.Effect) vfs.Committer {
 	return func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		made := s.feed.Making(op)
 		e, err := change()
-		if err == nil {
-			grew := e
-			if account != nil {
-				grew = account(e)
-			}
-			s.feed.Made(op, grew)
+		grew := e
+		if account != nil && err == nil {
+			grew = account(e)
 		}
+		made(grew, err)
 		return e, err
 	}
 }
