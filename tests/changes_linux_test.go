@@ -242,7 +242,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	f.catchUp()
 	runs := 2 * time.Second
 	if thorough {
-		runs = 20 * time.Second
+		runs = 10 * time.Second
 	}
 	disturbed, changed, compared, overflows := 0, 0, 0, 0
 	for round, end := 0, time.Now().Add(runs); time.Now().Before(end) || overflows == 0; round++ {

@@ -141,7 +141,7 @@ stat 4 ` + version([]byte("deep")))},
 			return fmt.Sprintf("offset 14\nexecutable yes\nbytes %x %s\nedited 2 1 %s", b, version(b), version([]byte("hey\nlo")))
 		},
 		after: func(s *cxxScene) { holds(s, "docs/grown", "no \x00gap before\x00\x00") }},
-	{name: "tree", refused: "exists exists notFound exists notEmpty conflict unsupported unsupported", want: exactly("moved hello"),
+	{name: "tree", refused: "exists exists invalid notFound exists notEmpty conflict unsupported unsupported", want: exactly("moved hello"),
 		after: func(s *cxxScene) {
 			holds(s, "one/two/three/moved.md", "of the tree")
 			holds(s, "c.md", "of docs")

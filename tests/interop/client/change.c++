@@ -170,6 +170,7 @@ SCENARIO(tree) {
   guest(over.send());
 
   refused(guest, "exists", call(guest.dir.createDirRequest(), [](auto& p) { p.setPath("one"); }));
+  refused(guest, "invalid", call(guest.dir.changesRequest(), [](auto& p) { p.setCursor(kj::StringPtr("no cursor").asBytes()); }));
   refused(guest, "notFound", call(openFile(call(guest.dir.tempRequest()).getDir(), "none").statRequest()));
   refused(guest, "exists", call(guest.dir.createFileRequest(), [](auto& p) { p.setPath("link"); }));
   refused(guest, "notEmpty", remove(guest.dir, "one"));
