@@ -25,8 +25,8 @@ type madeDirs struct {
 // lately is how long they are remembered. Whoever tells of them does so sooner.
 const lately = 2 * time.Second
 
-// maxMadeDirs is how many are remembered. A directory that is not is told twice.
-const maxMadeDirs = 65_536
+// maxMadeDirs is how many are remembered: each path may be long. A directory that is not is told twice.
+const maxMadeDirs = 8192
 
 func (m *madeDirs) add(d madeDir) {
 	if !m.on.Load() {

@@ -55,6 +55,9 @@ type made struct {
 // echo is how long after a change a store may tell of it.
 const echo = 2 * time.Second
 
+// maxRecent is how many paths are remembered: each may be long.
+const maxRecent = 8192
+
 // made remembers a change through the tree.
 func (r *recent) made(ev event, now time.Time) {
 	r.sweep(now)
@@ -79,7 +82,7 @@ func (r *recent) happened(kind vfs.EventKind, path, from string, now time.Time) 
 
 // sweep forgets what is too old. If there is too much it forgets all: what is told twice does no harm.
 func (r *recent) sweep(now time.Time) {
-	if r.own == nil || len(r.own) > maxEvents || len(r.names) > maxEvents {
+	if r.own == nil || len(r.own) > maxRecent || len(r.names) > maxRecent {
 		r.own, r.names = map[string]made{}, map[string]time.Time{}
 	}
 	if now.Sub(r.swept) < echo {
