@@ -58,9 +58,6 @@ type leaving struct {
 	sub  *dirWatch
 }
 
-// madeHere says, among the events of a name, that the first made it where nothing was.
-const madeHere = 1 << 31
-
 // path returns where d is, from the top; false if it has left.
 func (d *dirWatch) path() (string, bool) {
 	var names []string
@@ -242,9 +239,6 @@ func (w *watching) note(d *dirWatch, name string, mask, cookie uint32) {
 	was, again := w.seen[at]
 	if !again {
 		w.order = append(w.order, at)
-		if mask&unix.IN_CREATE != 0 {
-			was = madeHere
-		}
 	}
 	w.seen[at] = was | mask
 	switch {
@@ -377,8 +371,6 @@ func (w *watching) flush() {
 		n := vfs.Notice{Event: vfs.Changed, Path: path, Dir: is.dir, Last: is.last}
 		from, isMoved := moved[at]
 		switch {
-		case !is.there && mask&madeHere != 0:
-			continue
 		case !is.there && mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) == 0: // that is told next; or it is a file that never had a name
 			continue
 		case !is.there:

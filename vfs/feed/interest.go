@@ -169,6 +169,13 @@ func (f *Feed) notice(in *interest, n vfs.Notice, now time.Time) {
 	case f.recent.waits(n):
 		f.recent.held = append(f.recent.held, held{in, n})
 	case !f.recent.told(n):
+		if n.Event == vfs.Moved && f.recent.remade(n.From) {
+			f.add(event{kind: vfs.Created, path: n.From}, now)
+			n.Event, n.From = vfs.Created, ""
+		}
+		if n.Event == vfs.Removed && f.recent.remade(n.Path) {
+			n.Event = vfs.Created
+		}
 		f.recent.happened(n.Event, n.Path, n.From, now)
 		f.add(event{kind: n.Event, path: n.Path, from: n.From}, now)
 	}

@@ -40,6 +40,13 @@ func (r *recent) making(op membrane.Op, by int) {
 	}
 }
 
+// remade reports whether something was made at path through the tree lately. A store that tells that nothing is there may have looked before that, so
+// whoever is told has to look.
+func (r *recent) remade(path string) bool {
+	m, ok := r.own[path]
+	return ok && m.kind != vfs.Removed
+}
+
 // waits reports whether n waits.
 func (r *recent) waits(n vfs.Notice) bool {
 	return r.under[n.Path] > 0 || n.Event == vfs.Moved && r.under[n.From] > 0
