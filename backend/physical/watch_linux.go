@@ -258,7 +258,6 @@ func (n *notifier) remove(d *dirWatch) {
 func (n *notifier) ignored(wd int32) {
 	for _, d := range n.dirs[wd] {
 		d.wd = 0
-		d.w.count--
 		_ = d.w.Count(-1)
 	}
 	delete(n.dirs, wd)
@@ -286,6 +285,7 @@ func (w *watching) Sync(ctx context.Context) error {
 	}
 	defer w.s.left()
 	w.drop(w.root)
+	w.dropLost()
 	if err := w.begin(ctx); err != nil {
 		if ctx.Err() != nil {
 			w.lost = true

@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -19,7 +20,6 @@ type watching struct {
 	vfs.Watch
 
 	root   *dirWatch
-	count  int  // directories that are watched
 	lost   bool // not everything was told; Sync begins again
 	partly bool // not everything is watched
 	over   bool // nothing is told any more
@@ -94,7 +94,7 @@ func (w *watching) open(path string) (*kernelDir, error) {
 	if path != "" {
 		full = vfs.Join(full, path)
 	}
-	fd, err := openat2(w.h.root, orDot(full), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := openat2(w.h.root, cmp.Or(full, "."), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -106,13 +106,6 @@ func (w *watching) open(path string) (*kernelDir, error) {
 		}
 	}
 	return d, nil
-}
-
-func orDot(path string) string {
-	if path == "" {
-		return "."
-	}
-	return path
 }
 
 // follow watches d, which dir is open on, and all directories below it. It first watches a directory and then lists it. So what is made there
@@ -129,9 +122,7 @@ func (w *watching) follow(ctx context.Context, d *dirWatch, dir *kernelDir, dept
 		w.part()
 		return nil
 	}
-	w.count++
 	if d.wd, err = w.n.add(dir.fd, d); err != nil {
-		w.count--
 		_ = w.Count(-1)
 		if err == unix.ENOSPC {
 			w.part()
@@ -200,7 +191,6 @@ func (w *watching) drop(d *dirWatch) {
 		d.kids = nil
 		if d.wd != 0 {
 			w.n.remove(d)
-			w.count--
 			_ = w.Count(-1)
 		}
 	}

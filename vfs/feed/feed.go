@@ -206,13 +206,20 @@ func (f *Feed) Lost(path string) {
 
 // lose has everybody who asks about in list again. Needs mu.
 func (f *Feed) lose(in *interest) {
-	f.seq++
-	in.since = f.seq
+	f.since(in)
 	for w := range f.waiting {
 		if related(w.path, in.path) {
 			w.wake()
 		}
 	}
+}
+
+// since has in begin now. Whoever asks about it lists, and may see what was made before without an event; so nothing
+// counts as told any more. Needs mu.
+func (f *Feed) since(in *interest) {
+	f.seq++
+	in.since = f.seq
+	f.recent.forget()
 }
 
 // waiter is a call that waits.

@@ -63,7 +63,7 @@ func (f *Feed) join(path string, by *meter.Meter) (in *interest, mine bool, err 
 	}
 	if in = f.interests[path]; in == nil {
 		mine = true
-		in = &interest{f: f, path: path, owner: by, ready: make(chan struct{})}
+		in = &interest{f: f, path: path, owner: by, ready: make(chan struct{}), complete: true}
 		f.interests[path] = in
 		f.asked.Add(1)
 		if f.timer == nil {
@@ -84,40 +84,34 @@ func (f *Feed) leave(in *interest) {
 // begin watches for in.
 func (f *Feed) begin(ctx context.Context, in *interest) {
 	defer close(in.ready)
-	var d vfs.Dir
-	var release func()
-	err := in.count(1) // for the interest itself, whatever is watched
-	if err != nil {
-		err = vfs.Errorf(vfs.CodeOf(err), "%v", err)
-	} else {
-		d, release, err = f.walk(ctx, in.path)
-	}
-	complete := false
-	if err == nil {
-		defer release()
-		complete = true
-		f.mu.Lock()
-		in.complete = true
-		f.mu.Unlock()
-		in.watching, err = vfs.WatchIn(ctx, d, vfs.Watch{Tell: in.tell, Count: in.count})
-		if vfs.CodeOf(err) == vfs.Unsupported {
-			complete, err = false, nil
-		}
-	}
+	err := in.watch(ctx)
 	f.mu.Lock()
-	in.complete = in.complete && complete
-	f.seq++
-	in.since = f.seq
+	if vfs.CodeOf(err) == vfs.Unsupported {
+		in.complete, err = false, nil
+	}
+	f.since(in)
 	in.err = err
-	if err != nil {
-		if f.interests[in.path] == in {
-			delete(f.interests, in.path)
-		}
+	if err != nil && f.interests[in.path] == in {
+		delete(f.interests, in.path)
 	}
 	f.mu.Unlock()
 	if err != nil {
 		f.end(in)
 	}
+}
+
+// watch has the directory watched. It answers unsupported where other programs cannot be.
+func (in *interest) watch(ctx context.Context) error {
+	if err := in.count(1); err != nil { // for the interest itself, whatever is watched
+		return vfs.Errorf(vfs.CodeOf(err), "%v", err)
+	}
+	d, release, err := in.f.walk(ctx, in.path)
+	if err != nil {
+		return err
+	}
+	defer release()
+	in.watching, err = vfs.WatchIn(ctx, d, vfs.Watch{Tell: in.tell, Count: in.count})
+	return err
 }
 
 // count counts directories that are watched.

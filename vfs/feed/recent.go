@@ -87,10 +87,13 @@ func (r *recent) happened(kind vfs.EventKind, path, from string, now time.Time) 
 	}
 }
 
+// forget forgets what has happened.
+func (r *recent) forget() { r.own, r.names = map[string]made{}, map[string]time.Time{} }
+
 // sweep forgets what is too old. If there is too much it forgets all: what is told twice does no harm.
 func (r *recent) sweep(now time.Time) {
 	if r.own == nil || len(r.own) > maxRecent || len(r.names) > maxRecent {
-		r.own, r.names = map[string]made{}, map[string]time.Time{}
+		r.forget()
 	}
 	if now.Sub(r.swept) < echo {
 		return
