@@ -9,6 +9,7 @@ import (
 
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/vfs/membrane"
 )
 
@@ -137,7 +138,7 @@ func (r *reading) read(ctx context.Context, in *interest, from int64, known bool
 	some := f.events[i:len(f.events):len(f.events)]
 	var mine []event
 	for _, ev := range some {
-		if within(ev.path, in.path) || ev.from != "" && within(ev.from, in.path) {
+		if diff.Within(ev.path, in.path) || ev.from != "" && diff.Within(ev.from, in.path) {
 			mine = append(mine, ev)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/vfs/membrane"
 )
 
@@ -185,13 +185,8 @@ func (f *Feed) wake(ev event) {
 	}
 }
 
-// within reports whether path is at or below top.
-func within(path, top string) bool {
-	rest, ok := strings.CutPrefix(path, top)
-	return ok && (top == "" || rest == "" || rest[0] == '/')
-}
-
-func related(a, b string) bool { return within(a, b) || within(b, a) }
+// related reports whether one path is at or below the other.
+func related(a, b string) bool { return diff.Within(a, b) || diff.Within(b, a) }
 
 // Lost says that something at path, and below, may have changed in a way that is not told.
 func (f *Feed) Lost(path string) {
