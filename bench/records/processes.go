@@ -115,17 +115,23 @@ func (p *process) restart(ctx context.Context) (took time.Duration, memory float
 		return 0, 0, err
 	}
 	defer stop()
+	memory, err = resident(pid, "VmHWM")
+	return took, memory, err
+}
+
+// resident returns how many MB of memory a process has, or had at most, as the kernel calls that.
+func resident(pid int, what string) (mb float64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		var kib float64
-		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
-			return took, kib * 1024 / 1e6, nil
+		if n, _ := fmt.Sscanf(line, what+": %f kB", &kib); n == 1 {
+			return kib * 1024 / 1e6, nil
 		}
 	}
-	return 0, 0, errors.New("the kernel does not say how much memory a process has")
+	return 0, errors.New("the kernel does not say how much memory a process has")
 }
 
 // syncs returns how many fsync and fdatasync a revoke costs. strace counts them.

@@ -1,5 +1,5 @@
 // Package records measures what the durable state of a host costs: the record of changes beside a host that keeps none, what
-// many writers save by committing together, the syncs of a revoke, and how fast a record is verified and a host starts.
+// many writers save by committing together, the syncs of a revoke, how fast a record is verified and a host starts, and what telling of changes takes.
 package records
 
 import (
@@ -67,7 +67,7 @@ type world struct {
 
 // Run measures the rows that are asked for. A row that fails has its error.
 func Run(ctx context.Context, o Options) (rows []Row, err error) {
-	for i, of := range []func(*Options, string) *world{hosts, journals, logs, processes} {
+	for i, of := range []func(*Options, string) *world{hosts, journals, logs, processes, changes} {
 		dir := filepath.Join(o.Dir, strconv.Itoa(i))
 		w := of(&o, dir)
 		w.rows = slices.DeleteFunc(w.rows, func(c *contest) bool { return !o.Only(c.Name) })
