@@ -28,7 +28,7 @@ func changes(o *Options, dir string) *world {
 	w := &watched{dir: dir, n: max(100, int(watchedDirs*o.Scale))}
 	return &world{
 		rows: []*contest{
-			{Row{Name: "changes: a put is told, p99", Unit: "ms", Target: 60}, nil, w.told},
+			{Row{Name: "changes: from a put to its event, p99", Unit: "ms", Target: 60}, nil, w.told},
 			{Row{Name: fmt.Sprintf("changes: memory of %d watched directories", w.n), Unit: "MB", Target: 20}, nil, w.memory},
 		},
 		setup: func(context.Context) (err error) {
