@@ -52,7 +52,7 @@ func (h *Host) ground(ctx context.Context, guest, path string, t operator.Terms)
 
 // inRoots returns what the roots are asked about a grant of path to subject on t.
 func inRoots(subject operator.Subject, path string, t operator.Terms) policy.Wanted {
-	return policy.Wanted{Subject: subject, Root: t.Root, Path: path, Rights: t.Rights, Beyond: t.BeyondDefault, Scratch: t.Scratch != 0}
+	return policy.Wanted{Subject: subject, Root: t.Root, Path: path, Rights: t.Rights, Links: t.Links, Beyond: t.BeyondDefault, Scratch: t.Scratch != 0}
 }
 
 // makeOwn makes the directory at path, which is subject's own, unless something is there.

@@ -79,7 +79,7 @@ func (h *Host) identity(ctx context.Context, at string, node vfs.Node) (string, 
 
 // build makes what is in memory of r: node is what it leads to, and remains the caller's. from is nil in a root grant.
 func (h *Host) build(r *row, node vfs.Node, from *grant) (*grant, error) {
-	if r.rights != membrane.AllRights {
+	if r.rights != membrane.EveryRight {
 		narrow, err := membrane.Narrow(node, r.rights)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"capd/client"
 	"capd/database"
+	"capd/operator"
 	"capd/record"
 	"capd/tests/scene"
 	"capd/vfs"
@@ -37,7 +38,7 @@ func recorded(t *testing.T, kind record.Kind, do func(t *testing.T, h *scene.Hos
 // opOf is the operation that a method is recorded as.
 var opOf = map[string]string{
 	"Dir.list": "list", "Dir.readMany": "read", "Dir.changedSince": "read", "Dir.changes": "watch", "Dir.glob": "list", "Dir.grep": "list", "Dir.tree": "list", "Dir.history": "read", "Dir.undo": "read", "Dir.readPast": "read", "Dir.stat": "stat", "Dir.put": "replace", "Dir.stage": "replace", "Dir.createDir": "mkdir", "Dir.temp": "mkdir",
-	"Dir.createFile": "create", "Dir.remove": "remove", "Dir.move": "rename", "Dir.copy": "copy", "Dir.extract": "read", "Dir.archive": "archive", "Dir.patch": "change", "Dir.change": "change",
+	"Dir.createFile": "create", "Dir.symlink": "symlink", "Dir.remove": "remove", "Dir.move": "rename", "Dir.copy": "copy", "Dir.extract": "read", "Dir.archive": "archive", "Dir.patch": "change", "Dir.change": "change",
 	"File.readText": "read", "File.readBytes": "read", "File.read": "read", "File.readLines": "read", "File.edit": "replace", "File.stream": "read", "File.writeText": "replace",
 	"File.writeBytes": "replace", "File.stage": "replace", "File.write": "write", "File.append": "append", "File.truncate": "truncate",
 	"File.setAttributes": "attributes", "File.sync": "sync", "File.stat": "stat",
@@ -113,7 +114,7 @@ func TestReadsAreRecorded(t *testing.T) {
 	want, got := []string{}, []string{}
 	for _, e := range recorded(t, record.Counted, func(t *testing.T, h *scene.Host) {
 		for _, n := range slices.Concat(dirNeeds, fileNeeds) {
-			at, _ := h.Grant(t, n.method, n.method, false)
+			at, _ := h.GrantOn(t, n.method, n.method, operator.Terms{Links: true})
 			d := scene.Dial(t, at).Dir(context.Background())
 			if n.method == "extract" {
 				_, err := d.Put(t.Context(), "z.zip", strings.NewReader(noEntries), vfs.If{})

@@ -15,6 +15,8 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/operator"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/edit"
@@ -116,6 +118,9 @@ var dirNeeds = []needing{
 	{"createFile", client.Write, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		_, err := d.CreateFile(ctx, "new")
 		return err
+	}},
+	{"symlink", client.Write | client.Link, "", func(ctx context.Context, d *client.Dir, _ *client.File) error {
+		return d.MakeLink(ctx, "new", "sub/g")
 	}},
 	{"remove", client.Delete, conditional, func(ctx context.Context, d *client.Dir, _ *client.File) error {
 		return d.RemovePath(ctx, "f", vfs.If{})
@@ -238,7 +243,9 @@ func lacking(lacks client.Rights) vfs.Code {
 // TestRightsOverTheWire: each method is refused without one of the rights that it needs, and needs no other.
 func TestRightsOverTheWire(t *testing.T) {
 	ctx := t.Context()
-	_, _, d := guest(t, nil)
+	h, _, _ := guest(t, nil)
+	loc, _ := h.GrantOn(t, "linker", "", operator.Terms{Links: true})
+	d := scene.Dial(t, loc).Dir(context.Background())
 	made := 0
 	try := func(n needing, keep client.Rights) error {
 		made++
@@ -267,14 +274,14 @@ func TestRightsOverTheWire(t *testing.T) {
 	}
 	for _, n := range slices.Concat(dirNeeds, fileNeeds) {
 		if n.method == "sync" {
-			is(t, "sync with neither", try(n, client.AllRights&^(client.Read|client.Write)), vfs.Denied)
+			is(t, "sync with neither", try(n, client.EveryRight&^(client.Read|client.Write)), vfs.Denied)
 			n.rights = client.Read
 			is(t, "sync", try(n, n.rights), "")
 			continue
 		}
 		is(t, n.method+" with nothing else", try(n, n.rights), "")
-		for r := client.Read; r != 0; r <<= 1 {
-			is(t, fmt.Sprintf("%s without %v", n.method, r), try(n, client.AllRights&^r), lacking(r&n.rights))
+		for r := client.Read; r <= client.Link; r <<= 1 {
+			is(t, fmt.Sprintf("%s without %v", n.method, r), try(n, client.EveryRight&^r), lacking(r&n.rights))
 		}
 	}
 }
@@ -359,8 +366,8 @@ func TestUnknownRightIsDropped(t *testing.T) {
 		keep []schema.Right
 		want client.Rights
 	}{
-		{[]schema.Right{schema.Right_read, 8, 9, 64, 65535, schema.Right_list}, client.Read | client.List},
-		{[]schema.Right{8}, 0},
+		{[]schema.Right{schema.Right_read, 9, 10, 15, 16, 64, 65535, schema.Right_list}, client.Read | client.List},
+		{[]schema.Right{9}, 0},
 		{[]schema.Right{schema.Right_metadata, schema.Right_metadata}, client.Metadata},
 		{nil, 0},
 	} {

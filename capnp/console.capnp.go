@@ -3732,6 +3732,14 @@ func (s Console_grant_Params) SetScratchBytes(v int64) {
 	capnp.Struct(s).SetUint64(32, uint64(v))
 }
 
+func (s Console_grant_Params) Links() bool {
+	return capnp.Struct(s).Bit(2)
+}
+
+func (s Console_grant_Params) SetLinks(v bool) {
+	capnp.Struct(s).SetBit(2, v)
+}
+
 type Console_grant_Results capnp.Struct
 
 // Console_grant_Results_TypeID is the unique identifier for the type Console_grant_Results.

@@ -78,6 +78,7 @@ const (
 	Right_archive  Right = 5
 	Right_watch    Right = 6
 	Right_metadata Right = 7
+	Right_link     Right = 8
 )
 
 // String returns the enum's constant name.
@@ -99,6 +100,8 @@ func (c Right) String() string {
 		return "watch"
 	case Right_metadata:
 		return "metadata"
+	case Right_link:
+		return "link"
 
 	default:
 		return ""
@@ -125,6 +128,8 @@ func RightFromString(c string) Right {
 		return Right_watch
 	case "metadata":
 		return Right_metadata
+	case "link":
+		return Right_link
 
 	default:
 		return 0
@@ -8333,6 +8338,100 @@ func (s Dir_changes_Results) SetComplete(v bool) {
 	capnp.Struct(s).SetBit(1, v)
 }
 
+type Dir_symlink_Params capnp.Struct
+
+// Dir_symlink_Params_TypeID is the unique identifier for the type Dir_symlink_Params.
+const Dir_symlink_Params_TypeID = 0xa3ddaeaa2036bad4
+
+func (s Dir_symlink_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_symlink_Params) DecodeFromPtr(p capnp.Ptr) Dir_symlink_Params {
+	return Dir_symlink_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_symlink_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_symlink_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_symlink_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_symlink_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Dir_symlink_Params) Path() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Dir_symlink_Params) HasPath() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Dir_symlink_Params) PathBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Dir_symlink_Params) SetPath(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_symlink_Params) Target() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Dir_symlink_Params) HasTarget() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Dir_symlink_Params) TargetBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Dir_symlink_Params) SetTarget(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+type Dir_symlink_Results capnp.Struct
+
+// Dir_symlink_Results_TypeID is the unique identifier for the type Dir_symlink_Results.
+const Dir_symlink_Results_TypeID = 0xb00b8e956f432119
+
+func (s Dir_symlink_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Dir_symlink_Results) DecodeFromPtr(p capnp.Ptr) Dir_symlink_Results {
+	return Dir_symlink_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Dir_symlink_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Dir_symlink_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Dir_symlink_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Dir_symlink_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
 type ChangeEvent capnp.Struct
 
 // ChangeEvent_TypeID is the unique identifier for the type ChangeEvent.
@@ -11848,6 +11947,9 @@ var Dir_temp = vat.Method[Dir_temp_Params, Dir_temp_Results]{Interface: Dir_Type
 
 // Dir_changes describes Dir.changes to package vat.
 var Dir_changes = vat.Method[Dir_changes_Params, Dir_changes_Results]{Interface: Dir_TypeID, ID: 34, Name: "Dir.changes", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
+
+// Dir_symlink describes Dir.symlink to package vat.
+var Dir_symlink = vat.Method[Dir_symlink_Params, Dir_symlink_Results]{Interface: Dir_TypeID, ID: 35, Name: "Dir.symlink", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
 
 // Dir_archive_Params_sink is the place of the field sink of Dir_archive_Params in a pipelined path.
 const Dir_archive_Params_sink vat.Field = 2

@@ -12,7 +12,7 @@ var Interfaces = []vat.InterfaceInfo{
 	{Name: "Hook", ID: Hook_TypeID, Methods: []string{"before", "after"}},
 	{Name: "DirControl", ID: DirControl_TypeID, Methods: []string{"setWritable", "getWritable", "setReadable", "getReadable", "revoke", "getChild", "help"}},
 	{Name: "FileControl", ID: FileControl_TypeID, Methods: []string{"setWritable", "getWritable", "setReadable", "getReadable", "revoke", "help"}},
-	{Name: "Dir", ID: Dir_TypeID, Methods: []string{"list", "get", "walk", "openDir", "openFile", "put", "stage", "stat", "glob", "createDir", "createFile", "remove", "move", "readOnly", "subDir", "revocable", "help", "narrow", "rights", "explain", "grep", "archive", "readMany", "tree", "changedSince", "patch", "history", "undo", "readPast", "turn", "change", "copy", "extract", "temp", "changes"}},
+	{Name: "Dir", ID: Dir_TypeID, Methods: []string{"list", "get", "walk", "openDir", "openFile", "put", "stage", "stat", "glob", "createDir", "createFile", "remove", "move", "readOnly", "subDir", "revocable", "help", "narrow", "rights", "explain", "grep", "archive", "readMany", "tree", "changedSince", "patch", "history", "undo", "readPast", "turn", "change", "copy", "extract", "temp", "changes", "symlink"}},
 	{Name: "File", ID: File_TypeID, Methods: []string{"readText", "readBytes", "read", "stream", "writeText", "writeBytes", "stage", "write", "append", "truncate", "sync", "stat", "readOnly", "revocable", "help", "narrow", "rights", "readLines", "edit", "setAttributes"}},
 	{Name: "Petitioner", ID: Petitioner_TypeID, Methods: []string{"roots", "requestDir", "requestFile", "help"}},
 	{Name: "Revoker", ID: Revoker_TypeID, Methods: []string{"revoke", "help"}},

@@ -23,6 +23,7 @@ var (
 	_ vfs.ListWalker = (*Dir)(nil)
 	_ vfs.ReadWalker = (*Dir)(nil)
 	_ vfs.Duper      = (*Dir)(nil)
+	_ vfs.LinkMaker  = (*Dir)(nil)
 )
 
 // NewDir returns the directory that c, a capability to a Dir, stands for. It takes c
@@ -348,6 +349,17 @@ func (d *Dir) CopyTo(ctx context.Context, name string, dst vfs.Dir, newName stri
 	}
 	done, err := d.Copy(ctx, name, t, newName, from, to)
 	return done.Entries, done.Bytes, err
+}
+
+// MakeLink implements [vfs.LinkMaker]: it makes a link at path with the text target, which is a path from the directory of the link. The link must stay in d, and in
+// what the host granted. See help("Dir.symlink").
+func (d *Dir) MakeLink(ctx context.Context, path, target string) error {
+	if err := cmp.Or(d.at(path), vfs.CheckTarget(target)); err != nil {
+		return err
+	}
+	return wire.Do(ctx, d.cap, schema.Dir_symlink, func(p schema.Dir_symlink_Params, _ *vat.Caps) error {
+		return cmp.Or(p.SetPath(path), p.SetTarget(target))
+	}, nil)
 }
 
 // Move moves the node at path to newPath in dst. If to says Over, what is there is replaced.

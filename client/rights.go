@@ -19,11 +19,13 @@ const (
 	Delete   = membrane.Delete   // remove
 	List     = membrane.List     // list and glob
 	Move     = membrane.Move     // move, with Read at the source and Write at the target
-	Archive  = membrane.Archive  // no method needs it yet
-	Watch    = membrane.Watch    // no method needs it yet
+	Archive  = membrane.Archive  // archive, with List, Read and Metadata
+	Watch    = membrane.Watch    // be told of changes
 	Metadata = membrane.Metadata // sizes, times, where a link leads
+	Link     = membrane.Link     // make links, with Write
 
-	AllRights = membrane.AllRights
+	AllRights  = membrane.AllRights  // what a grant has if nobody says otherwise: all but Link
+	EveryRight = membrane.EveryRight // AllRights and Link
 )
 
 // Narrow returns the same directory with those of its rights that are in keep, for it and

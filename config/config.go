@@ -75,6 +75,7 @@ type Guest struct {
 	Path     string // in what the guest sees of the root, or in the tree; "" for all of it. It need not be in a mount, nor exist
 	ReadOnly bool
 	Rights   membrane.Rights // 0 for what is usual
+	Links    bool            // the right link besides
 	// Permissions are what it gets besides without asking anybody, if it asks with an invitation; at most operator.MaxPermissions. They
 	// hold as long as the guest is among those of Server.Reconcile; Server.Grant and Server.Keep do not regard them.
 	Permissions []operator.Permission

@@ -50,29 +50,29 @@ var full = &config.Config{
 		{ID: "history", Kind: operator.Knowledge, Mount: "project", Where: "full.yaml:33:5"},
 	},
 	Guests: []config.Guest{
-		{Name: "agent", Root: "project", Path: "src", ReadOnly: true, Rights: membrane.Read | membrane.List | membrane.Metadata, Permissions: []operator.Permission{{Kind: operator.Knowledge, Rights: membrane.Read | membrane.List}}, BeyondDefault: true, Scratch: config.Scratch{Bytes: 1 << 30}, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Expires: 720 * time.Hour, Unused: 12 * time.Hour, Uses: 3, Where: "full.yaml:35:5", LocatorFile: "agent.locator"},
-		{Name: "g1.reader", Where: "full.yaml:51:5"},
+		{Name: "agent", Root: "project", Path: "src", ReadOnly: true, Rights: membrane.Read | membrane.List | membrane.Metadata, Links: true, Permissions: []operator.Permission{{Kind: operator.Knowledge, Rights: membrane.Read | membrane.List}}, BeyondDefault: true, Scratch: config.Scratch{Bytes: 1 << 30}, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Expires: 720 * time.Hour, Unused: 12 * time.Hour, Uses: 3, Where: "full.yaml:35:5", LocatorFile: "agent.locator"},
+		{Name: "g1.reader", Where: "full.yaml:52:5"},
 	},
 	Invites: []config.Invite{
 		{
-			Subject: "extension:lint", Source: "core", Expires: 720 * time.Hour, LocatorFile: "lint.locator", Where: "full.yaml:82:5",
+			Subject: "extension:lint", Source: "core", Expires: 720 * time.Hour, LocatorFile: "lint.locator", Where: "full.yaml:83:5",
 			Permissions: []operator.Permission{{Kind: operator.Workspace, Rights: membrane.Read | membrane.List}, {Kind: operator.ExtensionStorage, Rights: membrane.AllRights}},
 		},
-		{Subject: "builder", LocatorFile: "builder.locator", Where: "full.yaml:87:5"},
+		{Subject: "builder", LocatorFile: "builder.locator", Where: "full.yaml:88:5"},
 	},
 	Approvals: config.ApprovalsWait,
 	Hooks: []operator.Hook{
-		{Name: "lint", Command: []string{"/usr/local/bin/lint", "--strict"}, Before: true, After: true, Operations: []string{"write", "move"}, Patterns: []string{"project/**/*.go"}, Subject: "extension:lint", Observe: true, Source: "full.yaml:72:5"},
-		{Name: "index.2", Command: []string{"/usr/local/bin/index"}, After: true, Source: "full.yaml:80:5"},
+		{Name: "lint", Command: []string{"/usr/local/bin/lint", "--strict"}, Before: true, After: true, Operations: []string{"write", "move"}, Patterns: []string{"project/**/*.go"}, Subject: "extension:lint", Observe: true, Source: "full.yaml:73:5"},
+		{Name: "index.2", Command: []string{"/usr/local/bin/index"}, After: true, Source: "full.yaml:81:5"},
 	},
 	Policy: config.Policy{Default: operator.RuleDeny},
 	Rules: []operator.Rule{
 		{
 			Effect: operator.RuleAsk, Subject: "agent-run:*", Root: operator.RuleRoot{Kind: "workspace"}, Operations: []string{"write", "delete", "move"},
 			Patterns: []string{"**/.github/**"}, Except: []string{"**/.github/ISSUE_TEMPLATE/**"},
-			Symlinks: "in-root", Hardlinks: "reject", MaxFileBytes: 10 << 20, Audit: "reads", Source: "full.yaml:59:5",
+			Symlinks: "in-root", Hardlinks: "reject", MaxFileBytes: 10 << 20, Audit: "reads", Source: "full.yaml:60:5",
 		},
-		{Effect: operator.RuleAllow, Root: operator.RuleRoot{ID: "project"}, Patterns: []string{"**"}, Hardlinks: "allow", Symlinks: "reject", Source: "full.yaml:69:5"},
+		{Effect: operator.RuleAllow, Root: operator.RuleRoot{ID: "project"}, Patterns: []string{"**"}, Hardlinks: "allow", Symlinks: "reject", Source: "full.yaml:70:5"},
 	},
 }
 

@@ -268,7 +268,7 @@ var mistakes = []struct {
 	{rule("root: attic"), "3:10", `root is "attic"; write workspace or extension-storage`, true},
 	{rule("root: {name: x}"), "3:11", `root has no key "name"; it has id`, true},
 	{rule("root: {id: ''}"), "3:15", "id is empty; write the id of a root", true},
-	{rule("operations: [fly]"), "3:17", `"fly" is no operation; write some of read, write, delete, list, move, archive, watch, metadata`, true},
+	{rule("operations: [fly]"), "3:17", `"fly" is no operation; write some of read, write, delete, list, move, archive, watch, metadata, link`, true},
 	{rule("symlinks: follow"), "3:14", `symlinks is "follow"; write reject or in-root`, true},
 	{rule("hardlinks: in-root"), "3:15", `hardlinks is "in-root"; write reject or allow`, true},
 	{rule("maxFileBytes: 0"), "3:18", "maxFileBytes is 0; write a whole number of bytes from 1, such as 1024 or 10MiB, or leave it out for no bound", true},
@@ -341,7 +341,7 @@ var mistakes = []struct {
 	{top("limits: {callBytes: 64M}"), "2:21", "not a size", true},
 	{top("limits: {nodes: 1, nodes: 2}"), "2:20", "nodes is here twice", false},
 	{top("limits: {nodes: }"), "2:10", "nodes is nothing", true},
-	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, root, path, readOnly, rights, permissions, beyondDefault, scratch, limits`, true},
+	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, root, path, readOnly, rights, links, permissions, beyondDefault, scratch, limits`, true},
 
 	// Addresses.
 	{top("listen: [localhost:7000]"), "2:10", "tls:HOST:PORT", true},

@@ -122,13 +122,13 @@ func (r *reader) rights(into *membrane.Rights) func(ast.Node) {
 		var names []string
 		r.texts("rights", &names, func(at place, s string) {
 			right, err := membrane.ParseRights(s)
-			if err != nil || !slices.Contains(membrane.AllRights.Names(), s) {
-				r.mistake(at, "%s is no right%s; write some of %s", quote(s), didYouMean(s, membrane.AllRights.Names()), strings.Join(membrane.AllRights.Names(), ", "))
+			if err != nil || !slices.Contains(membrane.EveryRight.Names(), s) {
+				r.mistake(at, "%s is no right%s; write some of %s", quote(s), didYouMean(s, membrane.EveryRight.Names()), strings.Join(membrane.EveryRight.Names(), ", "))
 			}
 			*into |= right
 		})(n)
 		if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {
-			r.mistake(placeOf(n), "rights is empty; write at least one of %s, or leave it out for what is usual", strings.Join(membrane.AllRights.Names(), ", "))
+			r.mistake(placeOf(n), "rights is empty; write at least one of %s, or leave it out for what is usual", strings.Join(membrane.EveryRight.Names(), ", "))
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (r *reader) rule(n ast.Node) operator.Rule {
 		key{"subject", "", r.text("subject", &rule.Subject, r.checkSubject)},
 		key{"root", "", r.ruleRoot(&rule.Root)},
 		key{"operations", "", r.texts("operations", &rule.Operations, func(at place, s string) {
-			if names := membrane.AllRights.Names(); !slices.Contains(names, s) {
+			if names := membrane.EveryRight.Names(); !slices.Contains(names, s) {
 				r.mistake(at, "%s is no operation%s; write some of %s", quote(s), didYouMean(s, names), strings.Join(names, ", "))
 			}
 		})},

@@ -121,6 +121,7 @@ func (r *reader) guest(n ast.Node, others, files map[string]place, all *roots) G
 		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},
 		key{"readOnly", "", r.flag("readOnly", &g.ReadOnly)},
 		key{"rights", "", r.rights(&g.Rights)},
+		key{"links", "", r.flag("links", &g.Links)},
 		key{"permissions", "", r.permissions(&g.Permissions)},
 		key{"beyondDefault", "", r.flag("beyondDefault", &g.BeyondDefault)},
 		key{"scratch", "", r.scratch(&g.Scratch)},

@@ -53,7 +53,8 @@ const (
 type Terms struct {
 	Root          string          // the id of the root that the grant names, in which its path is; "" for a path in the tree
 	ReadOnly      bool            // without the rights to write, delete and move
-	Rights        membrane.Rights // which rights to give; 0 means what is usual: all, where no root says otherwise
+	Rights        membrane.Rights // which rights to give; 0 means what is usual: all but link, where no root says otherwise
+	Links         bool            // and the right link besides
 	BeyondDefault bool            // the defaults of the roots do not bound the grant
 	Limits        meter.Limits    // the default of each limit is the host's
 	Scratch       int64           // how many bytes the subject may keep in a directory of its own beside a workspace; 0 is no directory
@@ -66,6 +67,9 @@ type Terms struct {
 // Keep returns the rights that are given on t. It answers invalid if there are none.
 func (t Terms) Keep() (membrane.Rights, error) {
 	keep := cmp.Or(t.Rights, membrane.AllRights)
+	if t.Links {
+		keep |= membrane.Link
+	}
 	if t.ReadOnly {
 		keep &^= membrane.ChangeRights
 	}

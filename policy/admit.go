@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ type Wanted struct {
 	Root    string          // the id of the root that the grant names; "" if it names none
 	Path    string          // below what the subject sees of that root, or in the host's tree
 	Rights  membrane.Rights // 0 means what is usual
+	Links   bool            // and the right link besides
 	Beyond  bool            // the defaults of the roots do not bound the grant
 	Scratch bool            // it gets a directory that the subject keeps for itself, beside the root
 }
@@ -102,12 +104,9 @@ func (r *Roots) Admit(w Wanted, path string) (rights membrane.Rights, root strin
 		return 0, "", err
 	}
 	if w.Beyond {
-		if w.Rights == 0 {
-			return membrane.AllRights, in.ID, nil
-		}
-		return w.Rights, in.ID, nil
+		return cmp.Or(w.Rights, membrane.AllRights) | w.links(), in.ID, nil
 	}
-	most, usual := membrane.AllRights, membrane.AllRights
+	most, usual := membrane.EveryRight, membrane.AllRights
 	if in.ID != "" {
 		if err := inside(in, w, path); err != nil {
 			return 0, "", err
@@ -128,12 +127,18 @@ func (r *Roots) Admit(w Wanted, path string) (rights membrane.Rights, root strin
 	switch {
 	case usual == 0:
 		return 0, "", beyond("the roots here leave %s no right; grant one of them by itself", kindOf(w.Subject))
-	case w.Rights&^most != 0:
-		return 0, "", beyond("%s may have %s here, and not %s; name fewer rights", kindOf(w.Subject), most, w.Rights&^most)
-	case w.Rights != 0:
-		usual = w.Rights
+	case (w.Rights|w.links())&^most != 0:
+		return 0, "", beyond("%s may have %s here, and not %s; name fewer rights", kindOf(w.Subject), most, (w.Rights|w.links())&^most)
 	}
-	return usual, in.ID, nil
+	return cmp.Or(w.Rights, usual) | w.links(), in.ID, nil
+}
+
+// links returns the right link, if w asks for it.
+func (w Wanted) links() membrane.Rights {
+	if w.Links {
+		return membrane.Link
+	}
+	return 0
 }
 
 // inside answers denied if w, whose path is in root, is about what is not given to its

@@ -37,7 +37,7 @@ func TestNeverMatches(t *testing.T) {
 		{`[{"effect":"deny","patterns":["[a"]}]`, `r1: the pattern "[a": a pattern holds an open "[" or ends in a backslash`},
 		{`[{"effect":"deny","patterns":["` + strings.Repeat("a", 5000) + `"]}]`, `r1: the pattern`},
 		{`[{"effect":"deny","patterns":["a"],"except":[""]}]`, `r1: the pattern ""`},
-		{`[{"effect":"deny","operations":["fly"],"patterns":["**"]}]`, `r1: operations: "fly" is not a right; the rights are read, write, delete, list, move, archive, watch, metadata`},
+		{`[{"effect":"deny","operations":["fly"],"patterns":["**"]}]`, `r1: operations: "fly" is not a right; the rights are read, write, delete, list, move, archive, watch, metadata, link`},
 		{`[{"effect":"deny","root":"attic","patterns":["**"]}]`, `r1: no root is attic; declare it under roots, or leave root out`},
 		{`[{"effect":"deny","root":{"id":"attic"},"patterns":["**"]}]`, `r1: no root is {id: attic}; declare it under roots, or leave root out`},
 		{`[{"effect":"deny","root":"workspace","patterns":["**"]},{"effect":"deny","root":{"id":"tmp"},"patterns":["**"]}]`, ``},
@@ -47,7 +47,7 @@ func TestNeverMatches(t *testing.T) {
 		{`[{"effect":"deny","patterns":["a","b"],"except":["b","a"]}]`, `r1: except leaves nothing of patterns`},
 		{`[{"effect":"deny","patterns":["a","b"],"except":["b"]}]`, ``},
 		{`[{"effect":"deny","patterns":["a"],"except":["**"]}]`, `r1: except leaves nothing of patterns`},
-		{`[{"effect":"deny","patterns":["a"]},{"effect":"deny","subject":"*","patterns":["a","a"],"operations":["read","write","delete","list","move","archive","watch","metadata"]}]`, `r2: this rule stands twice (r1); remove one of the two`},
+		{`[{"effect":"deny","patterns":["a"]},{"effect":"deny","subject":"*","patterns":["a","a"],"operations":["read","write","delete","list","move","archive","watch","metadata","link"]}]`, `r2: this rule stands twice (r1); remove one of the two`},
 		{`[{"effect":"ask","patterns":["**/x"]},{"effect":"deny","patterns":["**"]}]`, `r1: this rule can never take effect: the rule with effect deny (r2) covers all of it; remove one of the two, or give that one an except`},
 		{`[{"effect":"allow","patterns":["x"],"operations":["read"],"subject":"bob"},{"effect":"deny","patterns":["y","x"],"operations":["read","list"],"subject":"agent-run:*"}]`, `r1: this rule can never take effect: the rule with effect deny (r2)`},
 		{`[{"effect":"allow","patterns":["x"]},{"effect":"ask","patterns":["x"]}]`, `r1: this rule can never take effect: the rule with effect ask (r2)`},
@@ -94,7 +94,7 @@ func TestNeverMatches(t *testing.T) {
 func TestHash(t *testing.T) {
 	same := []string{
 		`[{"effect":"deny","patterns":["a","b"],"operations":["write","read"]},{"effect":"ask","subject":"agent-run:bob","patterns":["c"]}]`,
-		`[{"effect":"ask","subject":"bob","patterns":["c"],"operations":["read","write","delete","list","move","archive","watch","metadata"],"hardlinks":"allow"},{"effect":"deny","subject":"*","patterns":["b","a"],"operations":["read","write"]}]`,
+		`[{"effect":"ask","subject":"bob","patterns":["c"],"operations":["read","write","delete","list","move","archive","watch","metadata","link"],"hardlinks":"allow"},{"effect":"deny","subject":"*","patterns":["b","a"],"operations":["read","write"]}]`,
 	}
 	one := parse(t, same[0]).Hash()
 	if two := parse(t, same[1]).Hash(); one != two || len(one) != 64 {

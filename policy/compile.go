@@ -31,7 +31,7 @@ type group struct {
 }
 
 // rights is how many rights there are.
-const rights = 8
+const rights = 9
 
 // compiled is a rule of a group.
 type compiled struct {
@@ -177,8 +177,8 @@ func (g *group) index(size int) {
 	for i, c := range g.rules {
 		for _, p := range c.patterns {
 			g.of[p] = int32(i)
-			for r := uint8(c.operations); r != 0; r &= r - 1 {
-				g.about[c.says][bits.TrailingZeros8(r)][p/64] |= 1 << (p % 64)
+			for r := uint16(c.operations); r != 0; r &= r - 1 {
+				g.about[c.says][bits.TrailingZeros16(r)][p/64] |= 1 << (p % 64)
 			}
 			if c.limit != (membrane.Bounds{}) {
 				g.bounds[p/64] |= 1 << (p % 64)
@@ -201,7 +201,7 @@ func bound(r operator.Rule) membrane.Bounds {
 // operationsOf returns the operations of a rule as rights. It answers invalid.
 func operationsOf(r operator.Rule) (membrane.Rights, error) {
 	if len(r.Operations) == 0 {
-		return membrane.AllRights, nil
+		return membrane.EveryRight, nil
 	}
 	return membrane.ParseRights(strings.Join(r.Operations, ","))
 }

@@ -9,12 +9,12 @@ import (
 // be said with the grant.
 type Default struct {
 	Most  membrane.Rights // the rights that a grant may have
-	Usual membrane.Rights // those of a grant that names none
+	Usual membrane.Rights // those of a grant that names none; link is not among them
 	Named bool            // only a grant that names the root gives anything there
 }
 
 const (
-	all   = membrane.AllRights
+	all   = membrane.EveryRight
 	looks = membrane.Read | membrane.List | membrane.Watch | membrane.Metadata
 	views = membrane.Read | membrane.List | membrane.Metadata
 	adds  = looks | membrane.Write
@@ -45,7 +45,7 @@ func Defaults(root, subject string) Default {
 			d.Most = defaults[root][i]
 		}
 	}
-	d.Usual = d.Most
+	d.Usual = d.Most &^ membrane.Link
 	if root == operator.Secret && subject != operator.Core {
 		d.Usual &^= membrane.List
 		d.Named = subject != operator.Person

@@ -45,7 +45,7 @@ func canonical(r operator.Rule) string {
 	r.Patterns, r.Except = sorted(r.Patterns), sorted(r.Except)
 	if keeps, err := operationsOf(r); err == nil {
 		r.Operations = keeps.Names()
-		if keeps == membrane.AllRights {
+		if keeps == membrane.EveryRight {
 			r.Operations = nil
 		}
 	}

@@ -103,8 +103,8 @@ func (s standing) verdict(need membrane.Rights) membrane.Verdict {
 func (s standing) first(about *[rights][]uint64, need membrane.Rights) *compiled {
 	for word, hit := range s.at.Hits() {
 		var among uint64
-		for n := uint8(need); n != 0; n &= n - 1 {
-			among |= about[bits.TrailingZeros8(n)][word]
+		for n := uint16(need); n != 0; n &= n - 1 {
+			among |= about[bits.TrailingZeros16(n)][word]
 		}
 		for hit &= among; hit != 0; hit &= hit - 1 {
 			c := &s.group.rules[s.group.of[word*64+bits.TrailingZeros64(hit)]]

@@ -290,10 +290,10 @@ struct Explanation {
 interface Console {
   # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
-  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool, expiresInMs :Int64, unusedMs :Int64, uses :Int64, scratchBytes :Int64) -> (grant :Grant, locator :Text, control :Control);
+  grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit), rights :List(Right), root :Text, beyondDefault :Bool, expiresInMs :Int64, unusedMs :Int64, uses :Int64, scratchBytes :Int64, links :Bool) -> (grant :Grant, locator :Text, control :Control);
   # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
-  # kind that limits does not name has the host's default. rights: what to give of the eight; null for what is usual, which is
-  # all where no root says otherwise. readOnly drops write, delete and move of them. The grant expires expiresInMs milliseconds
+  # kind that limits does not name has the host's default. rights: what to give; null for what is usual, which is
+  # all but link where no root says otherwise. links: give the right link besides. readOnly drops write, delete and move of them. The grant expires expiresInMs milliseconds
   # after this call, or when no connection has held it for unusedMs, and cannot be restored more often than uses; 0: no end. guest is KIND:ID, where KIND is core,
   # agent-run, extension, automation or person, and ID is 1 to 64 of a-z A-Z 0-9 . _ -; NAME alone is agent-run:NAME. Wherever
   # a guest is named, both forms mean the same. root: the id of a root; path is then in what guest gets of it. beyondDefault:

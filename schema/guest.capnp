@@ -41,8 +41,9 @@ enum Right {
   list @3;       # list, glob, grep
   move @4;       # move, at both ends; with read at the source and write at the target
   archive @5;    # archive, with list, read and metadata
-  watch @6;      # for later methods
+  watch @6;      # changes
   metadata @7;   # sizes, times, the executable bit, where a link leads
+  link @8;       # symlink, with write. It is given only if the host says so
 }
 
 struct Stat {
@@ -391,7 +392,9 @@ interface Dir {
   # notDir or notEmpty. Both Dirs need the right to move; the source also needs the right to read, and the target the right to
   # write, and with replace to delete. crossDevice: the host cannot move there. unsupported: this host does not serve dst, or dst
   # came over another connection (share it there and restore it here). notDir: dst is a File. denied: different rules
-  # apply below the two places.
+  # apply below the two places. outside: a link at path, or in the directory there, would lead out of the grant or its tree
+  # from its new place. An absolute link leads to the same from everywhere, and moves. limit: a link would be more than 128 names
+  # deep there.
 
   readOnly @13 () -> (dir :Dir);
   # Returns the same directory without the right to change it or anything below it. It is revoked with this one.
@@ -539,6 +542,13 @@ interface Dir {
   # A directory that is created, moved or removed stands for everything in it. What policy withholds is left out. It needs the right to
   # watch. stale: this Dir was moved or removed. invalid: this is no cursor. limit: the grant watches too much. unsupported: in a
   # temporary directory.
+
+  symlink @35 (path :Text, target :Text) -> ();
+  # Makes a link at path, durably. target is a path from the directory of the link: first any number of "..", then names, such as
+  # "../lib/a.js". What it names need not exist. It needs the rights to link and to write. outside: target is absolute, has ".."
+  # after a name, or leads out of this Dir, of the grant, or of the tree that the link is in, by itself or through other links. invalid: a
+  # name in target that could not be made. denied: it leads to what policy withholds, or to links that are refused there. exists, readOnly,
+  # askDenied, unsupported, limit (40 links).
 }
 
 struct ChangeEvent {

@@ -140,7 +140,7 @@ func (s *Server) holdBack(ctx context.Context, guests []Guest) (release func(), 
 
 func terms(g Guest, source string) operator.Terms {
 	return operator.Terms{
-		Root: g.Root, ReadOnly: g.ReadOnly, Rights: g.Rights, BeyondDefault: g.BeyondDefault, Scratch: int64(g.Scratch.Bytes), Limits: g.Limits,
+		Root: g.Root, ReadOnly: g.ReadOnly, Rights: g.Rights, Links: g.Links, BeyondDefault: g.BeyondDefault, Scratch: int64(g.Scratch.Bytes), Limits: g.Limits,
 		Expires: g.Expires, Unused: g.Unused, Uses: g.Uses, Source: source,
 	}
 }

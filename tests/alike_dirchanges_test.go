@@ -43,6 +43,13 @@ func (a *asker) temp(d dirCap) dirCap {
 	return dirCap{caps[0], how}
 }
 
+func (a *asker) symlink(d dirCap, path, target string) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.symlink %q to %.80q", d.how, path, target), schema.Dir_symlink, func(p schema.Dir_symlink_Params, _ *vat.Caps) error {
+		return firstError(p.SetPath(path), p.SetTarget(target))
+	}, nil)
+}
+
 func (a *asker) createFile(d dirCap, path string) fileCap {
 	a.Helper()
 	how := fmt.Sprintf("%s.createFile %q", d.how, path)

@@ -78,6 +78,23 @@ func changeMoves(a *asker) {
 		a.move(mv.from, mv.path, mv.to, mv.newPath, mv.src, mv.dst)
 		must("m/b")
 	}
+	for _, l := range []struct{ path, target string }{
+		{"s1", "b"}, {"s1", "b"}, {"t/s2", "../b"}, {"t/s2", "b"}, {"t/U/s3", "../../b"}, {"t/s4", "missing/too"}, {"s5", ".."}, {"s5", "../m/b"}, {"t/s5", "../.."},
+		{"s5", "/m/b"}, {"s5", ""}, {"s5", "t/../b"}, {"s5", "back\\slash"}, {"s5", strings.Repeat("b/", vfs.MaxPath/2)}, {"s5", "b/below"}, {"b", "a"}, {"b/s5", "a"}, {"missing/s5", "a"},
+		{"bad\xff", "b"}, {"s6", "s6"}, {"s7", "s6"}, {"s8", "s1"}, {"t/s9", "../t/s2"},
+	} {
+		a.symlink(m, l.path, l.target)
+	}
+	for _, path := range []string{"s1", "s8", "t/s2", "t/s9", "t/U/s3", "t/s4"} {
+		a.walk(m, path, false, true)
+		a.walk(m, path, true, false)
+	}
+	for _, mv := range [][2]string{{"t/s2", "s2"}, {"t/U/s3", "s3"}, {"t/U/s3", "t/s3"}, {"t/s3", "t/U/s3"}, {"t/U", "U"}, {"t/s4", "s4"}, {"s1", "t/U/s1"}, {"t/s9", "t/s10"}} {
+		a.move(m, mv[0], here, mv[1], condition{}, condition{})
+	}
+	a.move(m, "t", root, "up", condition{}, condition{})
+	a.move(root, "up", m, "t", condition{}, condition{})
+	a.glob(root, "m/**", "", 0)
 	for _, path := range []string{"m/o/f", "m/o/g", "m/o/d/x", "m/o/e/x"} {
 		a.createDir(root, "m/o")
 		a.createDir(root, path[:strings.LastIndexByte(path, '/')])

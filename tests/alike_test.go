@@ -12,6 +12,7 @@ import (
 
 	schema "capd/capnp"
 	"capd/host"
+	"capd/operator"
 	"capd/tests/scene"
 	"capd/vat"
 )
@@ -86,7 +87,7 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 	var logs syncBuffer
 	logf := func(format string, args ...any) { fmt.Fprintf(&logs, format+"\n", args...) }
 	h := scene.Serve(t, tree.dir, scene.Options{Options: host.Options{Logf: logf}})
-	at, _ := h.Grant(t, "guest", tree.path, readOnly)
+	at, _ := h.GrantOn(t, "guest", tree.path, operator.Terms{ReadOnly: readOnly, Links: true})
 	a := newAsker(t, at.Socket, at.Secret[:])
 	for _, part := range []struct {
 		name  string
@@ -107,7 +108,7 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 	}
 	if !s.composed { // only a host with a record has a history
 		h := scene.Serve(t, s.make(t, alikeTree).dir, scene.Options{Record: true, Options: host.Options{Logf: logf}})
-		at, _ := h.Grant(t, "guest", tree.path, readOnly)
+		at, _ := h.GrantOn(t, "guest", tree.path, operator.Terms{ReadOnly: readOnly, Links: true})
 		with := newAsker(t, at.Socket, at.Secret[:])
 		undoes(with)
 		with.drop()

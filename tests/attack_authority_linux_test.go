@@ -105,18 +105,18 @@ func attackForged(t *testing.T, a *authorityAttack) {
 // What was narrowed stays so, whatever is made of it.
 func attackRights(t *testing.T, a *authorityAttack) {
 	ctx := t.Context()
-	conn := dial(t, a.given("rights", operator.Terms{}))
+	conn := dial(t, a.given("rights", operator.Terms{Links: true}))
 	whole := conn.Dir(ctx)
 	ok(t, byPut(ctx, whole, "rights"))
-	some := whole.Narrow(client.Read | client.List | client.Metadata)
+	some := whole.Narrow(client.Read | client.List | client.Metadata | client.Link)
 	loc, _, err := conn.Share(ctx, some)
 	ok(t, err)
 	revocable, _ := some.Revocable()
 	again, err := some.Dup()
 	ok(t, err)
 	for name, d := range map[string]*client.Dir{
-		"narrowed to all": some.Narrow(client.AllRights), "narrowed to unknown ones": some.Narrow(^client.Rights(0)), "revocable": revocable,
-		"again": again.(*client.Dir), "shared": dial(t, loc).Dir(ctx), "shared, narrowed": dial(t, loc).Dir(ctx).Narrow(client.AllRights),
+		"narrowed to all": some.Narrow(client.EveryRight), "narrowed to unknown ones": some.Narrow(^client.Rights(0)), "revocable": revocable,
+		"again": again.(*client.Dir), "shared": dial(t, loc).Dir(ctx), "shared, narrowed": dial(t, loc).Dir(ctx).Narrow(client.EveryRight),
 	} {
 		for _, op := range strings.Split(creates+", "+changes+", "+wholes+", "+inPlace, ", ") {
 			_, err := try(ctx, op, d.Cap(), "rights")

@@ -9,7 +9,7 @@ import (
 )
 
 // Operations on a path below a link to a directory.
-const below = through + ", readBytes, read, stream, stat, put, put noFollow, stage, createDir, createFile, move to, " +
+const below = through + ", readBytes, read, stream, stat, put, put noFollow, stage, createDir, createFile, symlink, move to, " +
 	changes + ", " + inPlace + ", " + wholes
 
 // Links: no link leads out, and every rule applies where a link leads.
@@ -21,10 +21,10 @@ func TestAttackLinks(t *testing.T) {
 			{ops: below, path: "l/f", want: "outside"},
 			{ops: "list", path: "l", want: "outside"},
 			{ops: "list", path: "l/deep", want: "outside"},
-			{ops: "createDir, createFile, put, stage, move to", path: "l/new", want: "outside"},
+			{ops: "createDir, createFile, symlink, put, stage, move to", path: "l/new", want: "outside"},
 			{ops: "walk, openDir, openFile, subDir, put, stage, " + fileUses, path: "l", want: "outside"},
 			{ops: "put noFollow", path: "l", want: "notRegular outside"},
-			{ops: "createDir, createFile, move to", path: "l", want: "exists"},
+			{ops: "createDir, createFile, symlink, move to", path: "l", want: "exists"},
 			{ops: "get, walk noFollow", path: "l", want: "ok", answer: says(`link "" outside=true`)},
 			{ops: "glob", path: "l/**", want: "ok", answer: says("l")},
 			{ops: "glob", path: "**/f", want: "ok", answer: says("")},
@@ -99,7 +99,7 @@ func TestAttackLinks(t *testing.T) {
 				}
 			}},
 			{ops: every[len("get, "):], path: "l/.env", want: "denied"},
-			{ops: "createFile, createDir, put, move to", path: "l/.ssh", want: "denied"},
+			{ops: "createFile, createDir, symlink, put, move to", path: "l/.ssh", want: "denied"},
 		}},
 		{n: 20, name: "link to a withheld name", setup: func(s *attackDir) {
 			s.mkdir(".ssh")
@@ -120,12 +120,12 @@ func TestAttackLinks(t *testing.T) {
 		{n: 21, name: "dangling link outwards", setup: func(s *attackDir) { s.link(filepath.Join(s.outside, "new"), "l"); s.link("../../outside/new", "m") }, tries: []attempt{
 			{ops: "put, stage, " + wholes, path: "l", want: "outside"},
 			{ops: "put, stage, " + wholes, path: "m", want: "outside"},
-			{ops: "createFile, createDir, move to", path: "l", want: "exists"},
+			{ops: "createFile, createDir, symlink, move to", path: "l", want: "exists"},
 			{ops: "put noFollow", path: "l", want: "notRegular outside"},
 		}},
 		{n: 21, name: "dangling link within", setup: func(s *attackDir) { s.link("nowhere", "l") }, tries: []attempt{
 			{ops: "put, stage, " + fileUses, path: "l", want: "notFound"},
-			{ops: "createFile, createDir, move to", path: "l", want: "exists"},
+			{ops: "createFile, createDir, symlink, move to", path: "l", want: "exists"},
 		}},
 		{n: 22, name: "10,000 links in a circle", setup: func(s *attackDir) {
 			s.mkdir("loop")
@@ -161,7 +161,7 @@ func TestAttackTypes(t *testing.T) {
 		{n: 28, name: "FIFO, read", setup: fifo, tries: []attempt{{ops: "get, walk, openFile, stat, readText, readBytes, read, stream", path: "p", want: "notRegular"}}},
 		{n: 29, name: "FIFO, written", setup: fifo, tries: []attempt{
 			{ops: "put, put noFollow, stage, " + wholes + ", " + inPlace, path: "p", want: "notRegular"},
-			{ops: "createFile, createDir, move to", path: "p", want: "exists"},
+			{ops: "createFile, createDir, symlink, move to", path: "p", want: "exists"},
 			{ops: "list, openDir, subDir", path: "p", want: "notDir notRegular"},
 		}},
 		{n: 30, name: "/dev/zero by link", setup: func(s *attackDir) { s.link("/dev/zero", "z") }, tries: []attempt{
@@ -169,7 +169,7 @@ func TestAttackTypes(t *testing.T) {
 		}},
 		{n: 31, name: "socket", setup: socket, tries: []attempt{
 			{ops: plain, path: "s", want: "notRegular"},
-			{ops: "createFile, createDir, move to", path: "s", want: "exists"},
+			{ops: "createFile, createDir, symlink, move to", path: "s", want: "exists"},
 		}},
 		{n: 33, name: "a file as a Dir", setup: func(s *attackDir) { s.write("f", "f") }, tries: []attempt{
 			{ops: "openDir, subDir, list", path: "f", want: "notDir"},

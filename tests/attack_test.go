@@ -95,7 +95,7 @@ func (h *hostProcess) scene(t testing.TB, a attack) *attackDir {
 	if a.setup != nil {
 		a.setup(s)
 	}
-	conn := dial(t, h.locator, secret, h.base)
+	conn := dial(t, h.attacker(), secret, h.base)
 	s.top = conn.Dir(context.Background()).SubDir("project/" + name)
 	s.cap = s.top.Cap()
 	if a.root {

@@ -20,6 +20,7 @@ import (
 	"capd/client"
 	"capd/client/console"
 	"capd/locator"
+	"capd/operator"
 	"capd/tests/scratch"
 	"capd/vfs"
 )
@@ -65,6 +66,15 @@ type hostProcess struct {
 	locator string // the first guest's
 	log     *syncBuffer
 	told    bool // it was asked to end
+
+	attackers sync.Once
+	linking   string // a grant of everything, with the right to make links
+}
+
+// attacker returns the locator of a guest that may do all that a guest may.
+func (h *hostProcess) attacker() string {
+	h.attackers.Do(func() { h.linking, _, _ = h.grant("attacker", "") })
+	return h.linking
 }
 
 // serve starts capd on a new place. At the end of the test it is asked to end, and must leave
@@ -179,7 +189,7 @@ func (h *hostProcess) console() *console.Console {
 // grant makes a grant, and returns its locator, its id and its control.
 func (h *hostProcess) grant(guest, path string) (loc, id string, ctl *console.Control) {
 	h.Helper()
-	g, loc, ctl, err := h.console().Grant(context.Background(), guest, path, false)
+	g, loc, ctl, err := h.console().GrantOn(context.Background(), guest, path, operator.Terms{Links: true})
 	ok(h, err)
 	return loc, g.ID, ctl
 }

@@ -373,6 +373,17 @@ func TestInteropGoCapnp(t *testing.T) {
 		_, err := made.Struct()
 		ok(g, err)
 		dst := made.Field(uint16(schema.Dir_createDir_Results_dir), nil).Client()
+		for target, want := range map[string]vfs.Code{"../docs": "", "/docs": vfs.Outside} {
+			_, err := goDo(g, g.dir, schema.Dir_symlink, func(p schema.Dir_symlink_Params) error {
+				ok(g, p.SetPath("docs/link"))
+				return p.SetTarget(target)
+			})
+			if want == "" {
+				ok(g, err)
+			} else {
+				g.refused(err, want)
+			}
+		}
 		_, err = goDo(g, g.dir, schema.Dir_move, func(p schema.Dir_move_Params) error {
 			ok(g, p.SetPath("latin1"))
 			ok(g, p.SetNewPath("moved"))

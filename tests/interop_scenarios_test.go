@@ -64,12 +64,12 @@ var scenarios = []scenario{
 	{name: "session", refused: "denied denied denied readOnly invalid revoked revoked",
 		want: exactly("shared of docs\nstill of docs\nfile hello")},
 	{name: "shares", refused: "quota expired notFound notFound revoked",
-		want: exactly("share docs 8 -1 1 true\nshare a.md 8 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
+		want: exactly("share docs 9 -1 1 true\nshare a.md 9 0 0 false\nafter the first 1\nof docs 1\nleft 1")},
 	{name: "explain", refused: "notFound invalid", want: exactly("yes false true\nno false true\nyes false true")},
 	{name: "history", refused: "notFound invalid notFound", after: func(s *cxxScene) { holds(s, "a.md", "three") },
 		want: exactly("history replace a.md more true\npast hello true 5\nsteps 1\nundone replace 1\nagain 2\nturn t")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound notFound", setUp: invited,
-		want: exactly("help Session 8\nhelp Dir 35\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
+		want: exactly("help Session 8\nhelp Dir 36\nhelp File 20\nhelp Writer 3\nhelp Revoker 2\nhelp Petitioner 4")},
 	{name: "archive", refused: "invalid", want: exactly("archived 4 0")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
@@ -141,7 +141,7 @@ stat 4 ` + version([]byte("deep")))},
 			return fmt.Sprintf("offset 14\nexecutable yes\nbytes %x %s\nedited 2 1 %s", b, version(b), version([]byte("hey\nlo")))
 		},
 		after: func(s *cxxScene) { holds(s, "docs/grown", "no \x00gap before\x00\x00") }},
-	{name: "tree", refused: "exists exists invalid notFound exists notEmpty conflict unsupported unsupported", want: exactly("moved hello"),
+	{name: "tree", refused: "exists exists invalid notFound outside exists notEmpty conflict unsupported unsupported", want: exactly("moved hello"),
 		after: func(s *cxxScene) {
 			holds(s, "one/two/three/moved.md", "of the tree")
 			holds(s, "c.md", "of docs")
@@ -214,5 +214,5 @@ stat 4 ` + version([]byte("deep")))},
 
 	// The last one: for some seconds after it the host takes it that somebody decides.
 	{name: "petitioner", refused: "invalid denied notFound", setUp: all(invited, listening), when: map[string]func(*cxxScene){"asked": decided},
-		want: exactly("offer project workspace 8 0\nasked once\nread of docs\nasked deny\nasked less\nfile hello")},
+		want: exactly("offer project workspace 9 0\nasked once\nread of docs\nasked deny\nasked less\nfile hello")},
 }

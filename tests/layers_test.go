@@ -38,7 +38,7 @@ var layers = []layer{
 	{of: "capd/vfs/lines", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/edit", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/editing", may: "capd/meter capd/vfs capd/vfs/edit capd/vfs/membrane", pure: true},
-	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
+	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs golang.org/x/sync/semaphore", pure: true},
 	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/copier capd/vfs/membrane", pure: true},
 	{of: "capd/vfs/patch", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/step", may: "capd/vfs capd/vfs/edit", pure: true},

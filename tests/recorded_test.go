@@ -11,6 +11,7 @@ import (
 
 	"capd/client"
 	"capd/database"
+	"capd/operator"
 	"capd/record"
 	"capd/tests/scene"
 	"capd/vfs"
@@ -34,6 +35,7 @@ var guestChanges = map[string]change{
 	"Dir.put":        operated("put", "f", "replace"),
 	"Dir.createDir":  operated("createDir", "new", "mkdir"),
 	"Dir.createFile": operated("createFile", "new", "create"),
+	"Dir.symlink":    operated("symlink", "new", "symlink"),
 	"Dir.remove":     operated("remove", "f", "remove"),
 	"Dir.move":       operated("move from", "f", "rename"),
 	"Dir.copy": {func(t *testing.T, _ *client.Conn, d *client.Dir) {
@@ -171,7 +173,7 @@ func recordedGuest(t *testing.T) *recorded {
 	db := database.Memory()
 	t.Cleanup(func() { ok(t, db.Close()) })
 	h := scene.Serve(t, scene.InMemory(t, vfstest.Tree{"f": {Data: "text"}, "d/f": {Data: "text"}}), scene.Options{Record: true, DB: db})
-	loc, _ := h.Grant(t, "agent", "", false)
+	loc, _ := h.GrantOn(t, "agent", "", operator.Terms{Links: true})
 	g := &recorded{conn: scene.Dial(t, loc), db: db}
 	g.left(t)
 	return g

@@ -20,14 +20,16 @@ import (
 // that return a node or content, or pass one to a function of their caller. Each returns
 // what its argument or receiver may reach, behind the same membrane or a narrower one.
 // What a view is a view of is returned by none. Whoever adds one here has made sure.
-// Four are the host's own, and reach no guest: a Journal is where the host writes batches
-// before it makes them; Past is content that the history of the same capability keeps; and
-// Widened stages one batch, and Copying makes one copy, whose rights they have asked for before.
+// Five are the host's own, and reach no guest: a Journal is where the host writes batches
+// before it makes them; Past is content that the history of the same capability keeps;
+// Widened stages one batch, and Copying makes one copy, whose rights they have asked for before; and Tree
+// says how deep in its mount a directory is.
 var givers = strings.Fields(`
 	membrane.Guarded membrane.Narrow membrane.ReadOnlyDir membrane.ReadOnlyFile membrane.Revocable membrane.RevocableDir membrane.RevocableFile
 	membrane.dirView.Create membrane.dirView.Dup membrane.dirView.LookPath membrane.dirView.Lookup membrane.dirView.Mkdir
 	membrane.dirView.StageDir membrane.fileView.Dup membrane.fileView.Open
 	membrane.Holder.Dir membrane.History.Past membrane.InTurn membrane.dirView.Past
+	membrane.Composed.Tree namespace.nsDir.Tree
 	membrane.Composed.Journal membrane.Guard.Journal membrane.JournalOf namespace.nsDir.Journal
 	membrane.Copying membrane.Widened membrane.Temp membrane.Temps.Journal membrane.Temps.New
 	namespace.Namespace.Root

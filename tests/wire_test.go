@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -50,6 +51,11 @@ var operations = map[string]operation{
 	},
 	"createFile": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
 		return "", vat.Do(ctx, d, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error { return p.SetPath(path) }, nil)
+	},
+	"symlink": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
+		return "", vat.Do(ctx, d, schema.Dir_symlink, func(p schema.Dir_symlink_Params, _ *vat.Caps) error {
+			return cmp.Or(p.SetPath(path), p.SetTarget("f"))
+		}, nil)
 	},
 	"remove": func(ctx context.Context, d *vat.Cap, path string) (string, error) {
 		return "", vat.Do(ctx, d, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error { return p.SetPath(path) }, nil)
@@ -183,7 +189,7 @@ const (
 	opens    = "get, walk, walk noFollow, openDir, openFile, subDir"
 	through  = "walk, walk noFollow, openDir, openFile, subDir" // a path of several names
 	reads    = "list, stat, readText, readBytes, readLines, read, stream"
-	creates  = "put, stage, createDir, createFile, move to"
+	creates  = "put, stage, createDir, createFile, symlink, move to"
 	changes  = "remove, move from"
 	inPlace  = "write, append, truncate, setAttributes"
 	wholes   = "writeText, writeBytes, stage file, edit"

@@ -330,21 +330,24 @@ func (w *walker) close() {
 // Within reports whether a link stays within a Dir, judged by its text alone. The link
 // is depth directories below the Dir and its text is target.
 func Within(depth int, target string) bool {
-	if target == "" || target[0] == '/' {
-		return false
-	}
+	return target != "" && target[0] != '/' && Rises(target) <= depth
+}
+
+// Rises returns how many directories a relative link leads up from its own, at most, judged by its text alone: 1 for "../a", and for
+// "a/../../b" too.
+func Rises(target string) (most int) {
+	up := 0
 	for name := range strings.SplitSeq(target, "/") {
 		switch name {
 		case "", ".":
 		case "..":
-			if depth--; depth < 0 {
-				return false
-			}
+			up++
+			most = max(most, up)
 		default:
-			depth++
+			up--
 		}
 	}
-	return true
+	return most
 }
 
 // LeadsOut reports whether the link at path below d, whose text is target, leads out of

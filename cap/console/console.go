@@ -111,7 +111,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 
 // terms reads the terms of a grant.
 func terms(p schema.Console_grant_Params) (t operator.Terms, err error) {
-	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault(), Uses: p.Uses(), Scratch: p.ScratchBytes(),
+	t = operator.Terms{ReadOnly: p.ReadOnly(), BeyondDefault: p.BeyondDefault(), Uses: p.Uses(), Links: p.Links(), Scratch: p.ScratchBytes(),
 		Expires: wire.Milliseconds(p.ExpiresInMs()), Unused: wire.Milliseconds(p.UnusedMs())}
 	if t.Scratch < 0 {
 		return t, vfs.Errorf(vfs.Invalid, "scratchBytes is below 0; write how much the guest may keep, or 0 for none")

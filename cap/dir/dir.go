@@ -77,6 +77,8 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_createDir, wire.Ordered(membrane.OpMkdir, wire.OnPath((*server).createDir)), deep[schema.Dir_createDir_Params]()),
 		vat.Handle(schema.Dir_createFile, wire.Ordered(membrane.OpCreate, wire.OnPath((*server).createFile)), deep[schema.Dir_createFile_Params]()),
 		vat.Handle(schema.Dir_remove, wire.Ordered(membrane.OpRemove, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
+		// follows the new link to where it leads
+		vat.Handle(schema.Dir_symlink, wire.Ordered(membrane.OpSymlink, wire.OnPath((*server).symlink)), deep[schema.Dir_symlink_Params]()),
 		// may copy a whole tree between places with different rules; then it needs the
 		// version of the source even without a condition
 		vat.Handle(schema.Dir_move, wire.Ordered(membrane.OpRename, (*server).move), vat.Heavy()),
@@ -294,6 +296,19 @@ func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_cr
 		return vfs.At(path, err)
 	}
 	return answer(s, c, d, path)
+}
+
+func (s *server) symlink(c vat.Call[schema.Dir_symlink_Params, schema.Dir_symlink_Results], path string) error {
+	target, err := wire.Param(c.Params().Target())
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	parent, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer release()
+	return vfs.At(path, membrane.MakeLink(c.Context(), s.dir, parent, name, target))
 }
 
 func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results], path string) error {

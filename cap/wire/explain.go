@@ -10,16 +10,11 @@ import (
 )
 
 // RightOf returns the right for w, or 0 for one that this program does not know.
-func RightOf(w schema.Right) membrane.Rights {
-	if w > 7 {
-		return 0
-	}
-	return 1 << w
-}
+func RightOf(w schema.Right) membrane.Rights { return 1 << w & membrane.EveryRight }
 
 // SetRight writes the one right in r with set. It answers invalid for none and for several.
 func SetRight(r membrane.Rights, set func(schema.Right)) error {
-	for w := range schema.Right(8) {
+	for w := range schema.Right(len(membrane.EveryRight.Names())) {
 		if RightOf(w) == r {
 			set(w)
 			return nil

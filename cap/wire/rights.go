@@ -41,9 +41,9 @@ func Rights(l schema.Right_List, err error) (r membrane.Rights, _ error) {
 		if e.Size().DataSize < 2 {
 			return 0, Malformed(errNoRights)
 		}
-		r |= 1 << e.Uint16(0) // 0 for one that is unknown
+		r |= 1 << e.Uint16(0) // 0 for a number above its bits
 	}
-	return r, nil
+	return r & membrane.EveryRight, nil
 }
 
 var errNoRights = errors.New("a list of something else")

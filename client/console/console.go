@@ -60,6 +60,7 @@ func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Te
 		p.SetReadOnly(t.ReadOnly)
 		p.SetBeyondDefault(t.BeyondDefault)
 		p.SetUses(t.Uses)
+		p.SetLinks(t.Links)
 		p.SetScratchBytes(t.Scratch)
 		p.SetExpiresInMs(wire.InMilliseconds(t.Expires))
 		p.SetUnusedMs(wire.InMilliseconds(t.Unused))

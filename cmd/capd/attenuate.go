@@ -26,7 +26,7 @@ func (u *uses) UnmarshalText(text []byte) error {
 
 type attenuateCommand struct {
 	ReadOnly bool    `help:"Take away the right to change anything: write, delete and move."`
-	Rights   rights  `placeholder:"R,…" help:"Keep only these rights, of read, write, delete, list, move, archive, watch, metadata."`
+	Rights   rights  `placeholder:"R,…" help:"Keep only these rights, of read, write, delete, list, move, archive, watch, metadata, link."`
 	Path     string  `placeholder:"P" help:"Give only what is at this path."`
 	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
 	Unused   span    `placeholder:"T" help:"End it when no connection has used it for this time."`

@@ -83,6 +83,7 @@ type commands struct {
 	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`
 	Cp        cpCommand        `cmd:"" group:"guest" help:"Copy a file or a directory within what the host serves."`
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
+	Ln        lnCommand        `cmd:"" group:"guest" help:"Make a symbolic link."`
 	Chmod     chmodCommand     `cmd:"" group:"guest" help:"Say whether files can be executed."`
 	Touch     touchCommand     `cmd:"" group:"guest" help:"Set when files were modified, and make those that are missing."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or a directory."`

@@ -32,7 +32,8 @@ type grantCommand struct {
 	Path     string  `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
 	Root     string  `placeholder:"ID" help:"Give it this root, or P in what it gets of the root; see capd roots."`
 	ReadOnly bool    `help:"Give it for reading only: without the rights write, delete and move."`
-	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata (default: all, or what is usual in the root)."`
+	Rights   rights  `placeholder:"R,…" help:"Give only these rights, of read, write, delete, list, move, archive, watch, metadata, link (default: all but link, or what is usual in the root)."`
+	Links    bool    `help:"Let it make links that stay within what it is given: the right link, besides its other rights."`
 	Beyond   bool    `name:"beyond-default" help:"Give what is asked for even where the defaults of a root do not."`
 	Scratch  size    `placeholder:"SIZE" help:"Give it a directory beside the workspace, in which it may keep this much for itself, such as 1GiB; see capd scratch."`
 	Expires  span    `placeholder:"T" help:"End it after this time, such as 2h or 7d."`
@@ -63,6 +64,7 @@ Examples:
   capd grant sender --path inbox --rights write,list
   capd grant visitor --read-only --expires 2h --uses 1
   capd grant person:ada --path project
+  capd grant builder --path project --links
   capd grant extension:lint --root plugins
   capd grant builder --root project --scratch 1GiB
   capd grant builder --limit storedBytes=1GiB --limit connections=4
@@ -91,7 +93,7 @@ func (c *grantCommand) Run(e *env) error {
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
 	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{
-		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), BeyondDefault: c.Beyond, Scratch: int64(c.Scratch), Limits: limits,
+		Root: c.Root, ReadOnly: c.ReadOnly, Rights: membrane.Rights(c.Rights), Links: c.Links, BeyondDefault: c.Beyond, Scratch: int64(c.Scratch), Limits: limits,
 		Expires: time.Duration(c.Expires), Unused: time.Duration(c.Unused), Uses: int64(c.Uses),
 	})
 	if err != nil {

@@ -24,7 +24,8 @@ func (putCommand) Help() string {
 	return `Prints the new version. Readers see the old content or the new, and an interrupted put changes nothing.
 
 With -r, each file appears when it is whole, and replaces what has its name. Nothing is removed, and an interrupted
-put keeps what was put until then. Executable bits are kept. What cannot be put is left out and named, and the exit
+put keeps what was put until then. Executable bits are kept, and links if the capability has the right
+link. What cannot be put is left out and named, and the exit
 code is 1. The directory is listed first: what appears in it later, such as the copy itself, is not put.
 
 Examples:

@@ -11,7 +11,7 @@ import (
 
 type requestCommand struct {
 	Root   string `arg:"" optional:"" help:"What to ask for: the id of a root, or ID/PATH. Without it what can be asked for is listed."`
-	Rights rights `placeholder:"R,…" help:"The rights to ask for, of read, write, delete, list, move, archive, watch, metadata (default: read,list,metadata)."`
+	Rights rights `placeholder:"R,…" help:"The rights to ask for, of read, write, delete, list, move, archive, watch, metadata, link (default: read,list,metadata)."`
 	Reason string `placeholder:"TEXT" help:"What it is for; whoever decides reads it."`
 	File   bool   `help:"Ask for a file, and not for a directory."`
 	JSON   bool   `name:"json" help:"Print a JSON object, or an array of what can be asked for."`

@@ -183,7 +183,13 @@ func (h *Host) at(secret [locator.SecretSize]byte) locator.Locator {
 // Grant grants what is at path to a guest, and returns the grant with its locator.
 func (h *Host) Grant(t testing.TB, guest, path string, readOnly bool) (locator.Locator, operator.Grant) {
 	t.Helper()
-	g, secret, err := h.Authority.Grant(context.Background(), guest, path, readOnly)
+	return h.GrantOn(t, guest, path, operator.Terms{ReadOnly: readOnly})
+}
+
+// GrantOn is Grant on terms.
+func (h *Host) GrantOn(t testing.TB, guest, path string, terms operator.Terms) (locator.Locator, operator.Grant) {
+	t.Helper()
+	g, secret, err := h.Authority.GrantOn(context.Background(), guest, path, terms)
 	check.OK(t, err)
 	return h.at(secret), g
 }

@@ -15,10 +15,11 @@ import (
 //
 // A Dir that cannot set the executable bit together with the content gets it afterwards. What
 // left is told of then is written, but not executable.
-func Into(d vfs.Dir, left func(Unread) error) Sink { return &into{to: d, left: left} }
+func Into(d vfs.Dir, left func(Unread) error) Sink { return &into{top: d, to: d, left: left} }
 
 // into is a directory that is added to.
 type into struct {
+	top  vfs.Dir // that of Into: a link may lead up to there
 	to   vfs.Dir
 	path string
 	left func(Unread) error
@@ -34,7 +35,7 @@ func (s *into) Mkdir(ctx context.Context, name string, _ vfs.Info) (Sink, error)
 	if err != nil {
 		return nil, s.leave(name, err)
 	}
-	return &into{to: d, path: vfs.Join(s.path, name), left: s.left, ours: true}, nil
+	return &into{top: s.top, to: d, path: vfs.Join(s.path, name), left: s.left, ours: true}, nil
 }
 
 // existing opens the directory called name. It does not follow a link.
@@ -80,7 +81,29 @@ func (s *into) executable(ctx context.Context, name string) error {
 
 // Link implements [Sink].
 func (s *into) Link(ctx context.Context, name, target string) error {
-	return s.leave(name, vfs.Symlink(ctx, s.to, name, target))
+	err := s.makeLink(ctx, name, target)
+	if vfs.CodeOf(err) == vfs.Exists && leadsTo(ctx, s.to, name, target) {
+		err = nil
+	}
+	return s.leave(name, err)
+}
+
+func (s *into) makeLink(ctx context.Context, name, target string) error {
+	if m, ok := s.top.(vfs.LinkMaker); ok {
+		return m.MakeLink(ctx, vfs.Join(s.path, name), target)
+	}
+	return vfs.Symlink(ctx, s.to, name, target)
+}
+
+// leadsTo reports whether name is a link with the text target.
+func leadsTo(ctx context.Context, d vfs.Dir, name, target string) bool {
+	l, err := vfs.LookupAs[vfs.Link](ctx, d, name, vfs.Exists)
+	if err != nil {
+		return false
+	}
+	defer l.Close()
+	text, err := l.Target(ctx)
+	return err == nil && text == target
 }
 
 // End implements [Sink].

@@ -28,6 +28,9 @@ type Composed interface {
 	// Journal returns where batches of changes to the directory are written, and its name there.
 	Journal() (j vfs.Dir, name string)
 
+	// Tree returns the directory of one tree that this is, behind the membrane of that tree, and nil if it only leads to mounts.
+	Tree() vfs.Dir
+
 	// Carry returns how a move from this directory to dst is made if it leads from one
 	// tree to another, and nil if it does not. Such a move is several changes.
 	Carry(dst vfs.Dir) Carrier

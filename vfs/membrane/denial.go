@@ -52,7 +52,7 @@ func (s *guardSet) because(path string, err error) error {
 	if r.judge == nil || r.judge.Passage() != Withheld {
 		return err
 	}
-	return &vfs.Error{Code: vfs.Denied, Cause: r.judge.Why(r.judge.Judge(AllRights))}
+	return &vfs.Error{Code: vfs.Denied, Cause: r.judge.Why(r.judge.Judge(EveryRight))}
 }
 
 // viewIn returns the view that n is, or nil.

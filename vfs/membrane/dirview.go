@@ -252,7 +252,15 @@ func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, d
 
 // Symlink implements [vfs.Symlinker].
 func (v *dirView) Symlink(ctx context.Context, name, text string) error {
-	t, err := v.target(ctx, name, vfs.CheckNewName, OpSymlink.need(), false)
+	return v.symlink(ctx, name, text, OpSymlink.need(), func() error { return nil })
+}
+
+// symlink makes a link, for which it needs the rights in need. check has the last word before anybody is asked.
+func (v *dirView) symlink(ctx context.Context, name, text string, need mode, check func() error) error {
+	t, err := v.target(ctx, name, vfs.CheckNewName, need, false)
+	if err == nil {
+		err = check()
+	}
 	if err != nil {
 		return err
 	}
@@ -261,6 +269,9 @@ func (v *dirView) Symlink(ctx context.Context, name, text string) error {
 		return err
 	}
 	return v.change(ctx, op, nil, []target{t}, func(ctx context.Context) error {
-		return vfs.Symlink(ctx, v.dir, name, text)
+		if !v.ofStore() {
+			return vfs.Symlink(ctx, v.dir, name, text)
+		}
+		return v.guards.links.some(ctx, func() error { return vfs.Symlink(ctx, v.dir, name, text) })
 	})
 }

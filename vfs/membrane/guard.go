@@ -211,6 +211,7 @@ type guardSet struct {
 	temp     bool                                   // the tree is a temporary directory
 	bulkhead *Bulkhead                              // nil for none
 	journal  vfs.Dir                                // nil for none
+	links    linkLock
 }
 
 type around struct {
@@ -219,7 +220,7 @@ type around struct {
 }
 
 func newGuardSet(guards []Guard) *guardSet {
-	s := &guardSet{root: &rules{}}
+	s := &guardSet{root: &rules{}, links: newLinkLock()}
 	for _, g := range guards {
 		if g.Hides != nil {
 			s.root.at = append(s.root.at, g.Hides)

@@ -2,7 +2,7 @@ package membrane
 
 import "capd/vfs"
 
-// mode is a set of refusals: a set bit refuses. The first eight bits refuse one of the
+// mode is a set of refusals: a set bit refuses. The first nine bits refuse one of the
 // [Rights] each, in their order. The bits above modeBits count generations. The
 // generation changes when a route appears or disappears below a gate, or below a gate it
 // was derived from. Views then look up again which gate binds them.
@@ -17,6 +17,7 @@ const (
 	noArchive
 	noWatch
 	noMetadata
+	noLink
 	blind // no name is looked up
 	revoked
 	expired
@@ -27,10 +28,10 @@ const (
 	timed     // it expires at some time; refuses nothing by itself
 
 	modeBits  = oneGen - 1
-	oneGen    = mode(1) << 16
+	oneGen    = mode(1) << 17
 	deadModes = revoked | expired | unmounted | ending
 
-	noRights = mode(AllRights)
+	noRights = mode(EveryRight)
 	changes  = noWrite | noDelete | noMove                    // what readOnly() and a lock refuse
 	looks    = noRead | noList | noWatch | noMetadata | blind // what SetReadable(false) refuses
 )

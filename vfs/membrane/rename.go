@@ -42,8 +42,9 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	if err != nil {
 		return err
 	}
+	ctx = movingLinks(ctx, v, d)
 	rename := whileBound(func(ctx context.Context) error {
-		err := v.dir.Rename(ctx, name, d.dir, newName, from, to)
+		err := v.renamed(ctx, name, d, newName, from, to)
 		if to.Over {
 			err = d.holding(ctx, newName, tgt, err)
 		}
@@ -83,6 +84,15 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	return v.change(ctx, op, leaves, []target{src}, func(ctx context.Context) error {
 		return d.change(ctx, Op{Kind: OpReplace, Path: tgt.path}, comes, []target{tgt}, rename)
 	})
+}
+
+// renamed moves name inside the guards.
+func (v *dirView) renamed(ctx context.Context, name string, d *dirView, newName string, from, to vfs.If) error {
+	rename := func(ctx context.Context) error { return v.dir.Rename(ctx, name, d.dir, newName, from, to) }
+	if !v.ofStore() {
+		return rename(ctx)
+	}
+	return v.moved(ctx, name, vfs.Join(d.path, newName), rename)
 }
 
 // onto returns the rights that a move or a copy under the condition to needs at its target. What it

@@ -11,7 +11,7 @@ import (
 
 // Rights is a set of what a capability may do. Each right is one bit. Deriving a
 // capability may drop rights and never adds one; see [Narrow].
-type Rights uint8
+type Rights uint16
 
 // The rights. docs/semantics.md says which operation needs which.
 const (
@@ -23,12 +23,14 @@ const (
 	Archive                     // pack with Read, extract with Write
 	Watch                       // be told of changes
 	Metadata                    // sizes, times, what a link leads to
+	Link                        // make links, with Write; see [MakeLink]
 
-	AllRights    = Read | Write | Delete | List | Move | Archive | Watch | Metadata
+	AllRights    = Read | Write | Delete | List | Move | Archive | Watch | Metadata // what is given if nobody says otherwise
+	EveryRight   = AllRights | Link
 	ChangeRights = Write | Delete | Move // what is missing of these is readOnly, all else denied
 )
 
-var rightNames = [...]string{"read", "write", "delete", "list", "move", "archive", "watch", "metadata"}
+var rightNames = [...]string{"read", "write", "delete", "list", "move", "archive", "watch", "metadata", "link"}
 
 // Names returns the names of the rights in r, in the order of the constants.
 func (r Rights) Names() []string {
@@ -59,11 +61,13 @@ func (r *Rights) UnmarshalJSON(text []byte) error {
 }
 
 // String returns the names of the rights in r, separated by commas: "read,list". It
-// returns "all" for all of them and "none" for none.
+// returns "all" for AllRights, "all,link" for EveryRight and "none" for none.
 func (r Rights) String() string {
 	switch r {
 	case AllRights:
 		return "all"
+	case EveryRight:
+		return "all,link"
 	case 0:
 		return "none"
 	}
@@ -71,11 +75,13 @@ func (r Rights) String() string {
 }
 
 // ParseRights returns the rights whose names are in text, separated by commas. It also
-// reads "all" and "none". It answers invalid for any other word.
+// reads what String returns. It answers invalid for any other word.
 func ParseRights(text string) (r Rights, err error) {
 	switch text {
 	case "all":
 		return AllRights, nil
+	case "all,link":
+		return EveryRight, nil
 	case "none":
 		return 0, nil
 	}
@@ -90,10 +96,10 @@ func ParseRights(text string) (r Rights, err error) {
 }
 
 // refusals returns the mode that refuses every right that is not in r.
-func (r Rights) refusals() mode { return mode(AllRights &^ r) }
+func (r Rights) refusals() mode { return mode(EveryRight &^ r) }
 
 // rights returns the rights that m does not refuse.
-func (m mode) rights() Rights { return AllRights &^ Rights(m&noRights) }
+func (m mode) rights() Rights { return EveryRight &^ Rights(m&noRights) }
 
 // Narrow returns n with those of its rights that are in keep. Revoking n revokes the
 // result. Like every function here that derives, it leaves n open, and answers unsupported

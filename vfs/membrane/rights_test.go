@@ -155,6 +155,9 @@ var operations = []operation{
 		return membrane.Copying(ctx, h.Dir, "f", h.dst, "new", vfs.If{Over: true}, vfs.FileKind, func(src, dst vfs.Dir) error { return nil })
 	}},
 	{"symlink", membrane.OpSymlink, membrane.Write, 0, func(ctx context.Context, h narrowed) error { return vfs.Symlink(ctx, h.Dir, "new", "f") }},
+	{"make a link", membrane.OpSymlink, membrane.Write | membrane.Link, 0, func(ctx context.Context, h narrowed) error {
+		return membrane.MakeLink(ctx, h.Dir, h.Dir, "new", "f")
+	}},
 }
 
 func look(ctx context.Context, d vfs.Dir, path string) error { return closed(vfs.Walk(ctx, d, path)) }
@@ -203,13 +206,13 @@ func TestNeeds(t *testing.T) {
 	seen := map[membrane.OpKind]bool{membrane.OpSync: true}
 	for _, o := range operations {
 		seen[o.kind] = true
-		if at, target := membrane.NeedsOf(o.kind); o.at&^at&^membrane.Read != 0 || o.target&^target&^(membrane.Read|membrane.Delete) != 0 {
+		if at, target := membrane.NeedsOf(o.kind); o.at&^at&^(membrane.Read|membrane.Link) != 0 || o.target&^target&^(membrane.Read|membrane.Delete) != 0 {
 			t.Errorf("%s: the table says %v and %v, want %v and %v", o.name, at, target, o.at, o.target)
 		}
 		check.Is(t, o.name+" with nothing else", o.do(t.Context(), holdNarrowed(t, o.at, o.target)), "")
-		for r := membrane.Read; r != 0; r <<= 1 {
-			check.Is(t, fmt.Sprintf("%s without %v", o.name, r), o.do(t.Context(), holdNarrowed(t, membrane.AllRights&^r, membrane.AllRights)), lack(r&o.at))
-			check.Is(t, fmt.Sprintf("%s without %v at the target", o.name, r), o.do(t.Context(), holdNarrowed(t, membrane.AllRights, membrane.AllRights&^r)), lack(r&o.target))
+		for r := membrane.Read; r <= membrane.Link; r <<= 1 {
+			check.Is(t, fmt.Sprintf("%s without %v", o.name, r), o.do(t.Context(), holdNarrowed(t, membrane.EveryRight&^r, membrane.EveryRight)), lack(r&o.at))
+			check.Is(t, fmt.Sprintf("%s without %v at the target", o.name, r), o.do(t.Context(), holdNarrowed(t, membrane.EveryRight, membrane.EveryRight&^r)), lack(r&o.target))
 		}
 	}
 	for k := range membrane.Ops {
@@ -217,7 +220,7 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%v was not tried", k)
 		}
 	}
-	for keep := range membrane.AllRights { // either of two is enough
+	for keep := range membrane.EveryRight { // either of two is enough
 		want := vfs.Denied
 		if keep&(membrane.Read|membrane.Write) != 0 {
 			want = ""
@@ -229,11 +232,11 @@ func TestNeeds(t *testing.T) {
 // TestOrderOfLacks: with two rights missing, denied comes before readOnly.
 func TestOrderOfLacks(t *testing.T) {
 	for _, o := range operations {
-		for r := membrane.Read; r != 0; r <<= 1 {
-			for s := r << 1; s != 0; s <<= 1 {
+		for r := membrane.Read; r <= membrane.Link; r <<= 1 {
+			for s := r << 1; s <= membrane.Link; s <<= 1 {
 				what := fmt.Sprintf("%s without %v", o.name, r|s)
-				check.Is(t, what, o.do(t.Context(), holdNarrowed(t, membrane.AllRights&^(r|s), membrane.AllRights)), lack((r|s)&o.at))
-				got := o.do(t.Context(), holdNarrowed(t, membrane.AllRights&^r, membrane.AllRights&^s))
+				check.Is(t, what, o.do(t.Context(), holdNarrowed(t, membrane.EveryRight&^(r|s), membrane.EveryRight)), lack((r|s)&o.at))
+				got := o.do(t.Context(), holdNarrowed(t, membrane.EveryRight&^r, membrane.EveryRight&^s))
 				check.Is(t, what+", of which the second at the target", got, lack(r&o.at|s&o.target))
 			}
 		}
@@ -247,7 +250,7 @@ func TestNarrowOnlyNarrows(t *testing.T) {
 	for range 300 {
 		d, _, _ := check.Guarded(t, check.Sample)
 		var n vfs.Node = d
-		want, chain := membrane.AllRights, ""
+		want, chain := membrane.EveryRight, ""
 		for range rnd.IntN(8) {
 			before := n
 			switch rnd.IntN(5) {
@@ -320,12 +323,12 @@ func TestLackAllocatesNothing(t *testing.T) {
 }
 
 func TestParseRights(t *testing.T) {
-	for r := range membrane.AllRights {
+	for r := range membrane.EveryRight + 1 {
 		if got, err := membrane.ParseRights(r.String()); err != nil || got != r {
 			t.Errorf("%v is read as %v (%v)", r, got, err)
 		}
 	}
-	for text, want := range map[string]membrane.Rights{"all": membrane.AllRights, "list,read": membrane.List | membrane.Read, "read,read": membrane.Read} {
+	for text, want := range map[string]membrane.Rights{"all": membrane.AllRights, "all,link": membrane.EveryRight, "list,read": membrane.List | membrane.Read, "read,read": membrane.Read} {
 		if got, err := membrane.ParseRights(text); err != nil || got != want {
 			t.Errorf("%s is read as %v (%v)", text, got, err)
 		}

@@ -43,8 +43,8 @@ func (r *rules) refuse(need mode, from Says) error {
 
 // word returns the first of rights of which the policy says says.
 func (r *rules) word(rights Rights, says Says) string {
-	for more := uint8(rights); more != 0; more &= more - 1 {
-		i := bits.TrailingZeros8(more)
+	for more := uint16(rights); more != 0; more &= more - 1 {
+		i := bits.TrailingZeros16(more)
 		if r.judge.Judge(1<<i).Says == says {
 			return rightNames[i]
 		}

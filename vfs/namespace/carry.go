@@ -30,8 +30,12 @@ func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) error {
 	held := membrane.CallBytesOf(ctx)
 	defer held.End()
 	o := copier.Options{Limits: copier.Limits{Entries: maxCarried}, Workers: 1, Listed: whole, Planned: asked.first, Hold: smaller(held.Take)}
-	if src.noLinks || dst.noLinks {
-		o.Link = func(context.Context, string, string) error { return vfs.ErrNoLinks }
+	room := membrane.Room(ctx, dst.dir)
+	o.Link = func(_ context.Context, path, target string) error {
+		if src.noLinks || dst.noLinks {
+			return vfs.ErrNoLinks
+		}
+		return membrane.CheckMoved(path, target, room)
 	}
 	return copier.Move(ctx, copier.Spot{Dir: src.dir, Name: src.name, If: from}, copier.Spot{Dir: dst.dir, Name: dst.name, If: to}, o)
 }

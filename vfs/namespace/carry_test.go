@@ -116,10 +116,14 @@ func TestMoveBetweenTrees(t *testing.T) {
 	if got := check.Naive(t, w.a, "**"); !slices.Equal(got, []string{"stays"}) {
 		t.Errorf("left behind: %v", got)
 	}
-	check.OK(t, check.DirAt(t, w.root, "b/d2").Rename(t.Context(), "l", check.DirAt(t, w.root, "a"), "l", vfs.If{}, vfs.If{}))
+	check.Is(t, "a link that would lead out of the mount", check.DirAt(t, w.root, "b/d2").Rename(t.Context(), "l", check.DirAt(t, w.root, "a"), "l", vfs.If{}, vfs.If{}), vfs.Outside)
+	in, err := check.DirAt(t, w.root, "a").Mkdir(t.Context(), "in")
+	check.OK(t, err)
+	in.Close()
+	check.OK(t, check.DirAt(t, w.root, "b/d2").Rename(t.Context(), "l", check.DirAt(t, w.root, "a/in"), "l", vfs.If{}, vfs.If{}))
 	check.OK(t, check.DirAt(t, w.root, "b/d2").Rename(t.Context(), "x", check.DirAt(t, w.root, "a"), "x", vfs.If{}, vfs.If{}))
 	back := nodes(t, w.a)
-	if back["l"] != before["d/l"] || back["x"] != before["d/x"] {
+	if back["in/l"] != before["d/l"] || back["x"] != before["d/x"] {
 		t.Errorf("came back as %v", back)
 	}
 }

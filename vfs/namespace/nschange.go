@@ -137,6 +137,15 @@ func (d *nsDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName st
 	return carry(vfs.Unkept(ctx), carryEnd{tree, name, src.in.o.NoLinks}, carryEnd{target, newName, tgt.in.o.NoLinks}, from, to)
 }
 
+// Tree implements [membrane.Composed].
+func (d *nsDir) Tree() vfs.Dir {
+	p, err := d.now()
+	if err != nil || p.dir == nil {
+		return nil
+	}
+	return p.dir
+}
+
 // Carry implements [membrane.Composed].
 func (d *nsDir) Carry(dst vfs.Dir) membrane.Carrier {
 	n, ok := dst.(*nsDir)

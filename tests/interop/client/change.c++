@@ -172,6 +172,15 @@ SCENARIO(tree) {
   refused(guest, "exists", call(guest.dir.createDirRequest(), [](auto& p) { p.setPath("one"); }));
   refused(guest, "invalid", call(guest.dir.changesRequest(), [](auto& p) { p.setCursor(kj::StringPtr("no cursor").asBytes()); }));
   refused(guest, "notFound", call(openFile(call(guest.dir.tempRequest()).getDir(), "none").statRequest()));
+  auto linking = [&](auto target) {
+    return call(guest.dir.symlinkRequest(), [&](auto& p) {
+      p.setPath("one/to");
+      p.setTarget(target);
+    });
+  };
+  guest(linking("../docs"));
+  guest(openFile(guest.dir, "one/to/deep/c.md").statRequest().send());
+  refused(guest, "outside", linking("../../docs"));
   refused(guest, "exists", call(guest.dir.createFileRequest(), [](auto& p) { p.setPath("link"); }));
   refused(guest, "notEmpty", remove(guest.dir, "one"));
   refused(guest, "conflict", remove(guest.dir, "latin1", is(version.getStat().getVersion())));
@@ -234,7 +243,7 @@ SCENARIO(rights) {
   auto box = call(guest.dir.narrowRequest(), [](auto& p) {
     auto keep = p.initKeep(4);
     keep.set(0, Right::LIST);
-    keep.set(1, static_cast<Right>(8));
+    keep.set(1, static_cast<Right>(9));
     keep.set(2, Right::WRITE);
     keep.set(3, static_cast<Right>(65535));
   }).getDir();
