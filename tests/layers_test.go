@@ -34,7 +34,7 @@ var layers = []layer{
 	{of: "capd/vfs/search", may: "capd/vfs capd/vfs/diff capd/vfs/ignore", pure: true},
 	{of: "capd/vfs/grep", may: "capd/meter capd/vfs capd/vfs/ignore capd/vfs/search", pure: true},
 	{of: "capd/vfs/ignore", may: "capd/vfs", pure: true},
-	{of: "capd/vfs/feed", may: "capd/meter capd/vfs capd/vfs/diff capd/vfs/membrane", pure: true},
+	{of: "capd/vfs/feed", may: "capd/meter capd/vfs capd/vfs/diff capd/vfs/membrane github.com/tidwall/btree", pure: true},
 	{of: "capd/vfs/lines", may: "capd/meter capd/vfs", pure: true},
 	{of: "capd/vfs/edit", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/editing", may: "capd/meter capd/vfs capd/vfs/edit capd/vfs/membrane", pure: true},

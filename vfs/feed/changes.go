@@ -22,11 +22,11 @@ func (f *Feed) Changes(ctx context.Context, at membrane.Holder, q vfs.ChangesQue
 	late := time.Now().Add(min(max(q.Wait, 0), vfs.MaxChangesWait))
 	w := &waiter{path: at.Path, ch: make(chan struct{}, 1)}
 	f.mu.Lock()
-	f.waiting[w] = struct{}{}
+	f.waiting.add(w)
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
-		delete(f.waiting, w)
+		f.waiting.remove(w)
 		f.mu.Unlock()
 	}()
 	for {

@@ -7,9 +7,9 @@ package feed
 
 import (
 	"context"
-	"crypto/hmac"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
@@ -52,7 +52,7 @@ type Options struct {
 type Feed struct {
 	root  vfs.Dir
 	o     Options
-	key   [32]byte
+	seal  cipher.AEAD  // of cursors
 	asked atomic.Int32 // how many interests there are
 
 	mu        sync.Mutex
@@ -61,7 +61,7 @@ type Feed struct {
 	events    []event
 	bytes     int
 	interests map[string]*interest // by path
-	waiting   map[*waiter]struct{}
+	waiting   waiters
 	recent    recent
 	timer     *time.Timer // ends interests; nil if there are none
 	closed    bool
@@ -81,9 +81,22 @@ type event struct {
 
 // New returns a Feed of what changes in the tree root, which the caller closes after the Feed.
 func New(root vfs.Dir, o Options) *Feed {
-	f := &Feed{root: root, o: o, first: 1, interests: map[string]*interest{}, waiting: map[*waiter]struct{}{}}
-	_, _ = rand.Read(f.key[:]) // never fails
+	f := &Feed{root: root, o: o, seal: newSeal(), first: 1, interests: map[string]*interest{}}
 	return f
+}
+
+func newSeal() cipher.AEAD {
+	key := make([]byte, 16)
+	_, _ = rand.Read(key) // never fails
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the key has the right size
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // the block has the right size
+	}
+	return seal
 }
 
 // Making implements [membrane.Feed].
@@ -178,10 +191,9 @@ func (f *Feed) wanted(path string) bool {
 
 // wake wakes those who wait for ev, or whose directory was in it and is stale. Needs mu.
 func (f *Feed) wake(ev event) {
-	for w := range f.waiting {
-		if related(w.path, ev.path) || ev.from != "" && related(w.path, ev.from) {
-			w.wake()
-		}
+	f.waiting.wake(ev.path, ev.kind != vfs.Changed)
+	if ev.from != "" {
+		f.waiting.wake(ev.from, true)
 	}
 }
 
@@ -202,11 +214,7 @@ func (f *Feed) Lost(path string) {
 // lose has everybody who asks about in list again. Needs mu.
 func (f *Feed) lose(in *interest) {
 	f.since(in)
-	for w := range f.waiting {
-		if related(w.path, in.path) {
-			w.wake()
-		}
-	}
+	f.waiting.wake(in.path, true)
 }
 
 // since has in begin now. Whoever asks about it lists, and may see what was made before without an event; so nothing
@@ -217,29 +225,13 @@ func (f *Feed) since(in *interest) {
 	f.recent.forget()
 }
 
-// waiter is a call that waits.
-type waiter struct {
-	path string
-	ch   chan struct{}
-}
+// cursorSize is how long a cursor is: a nonce, the sealed number of an event, and a tag.
+const cursorSize = 12 + 8 + 16
 
-func (w *waiter) wake() {
-	select {
-	case w.ch <- struct{}{}:
-	default:
-	}
-}
-
-// cursorSize is how long a cursor is: a number, and what shows that this Feed has made it.
-const cursorSize = 8 + 16
-
-// cursor returns the cursor after the event seq, for a Dir at path.
+// cursor returns the cursor after the event seq, for a Dir at path. It shows nothing: how many events there were between two would tell what
+// happens elsewhere.
 func (f *Feed) cursor(seq int64, path string) []byte {
-	c := binary.BigEndian.AppendUint64(nil, uint64(seq))
-	mac := hmac.New(sha256.New, f.key[:])
-	mac.Write(c)
-	mac.Write([]byte(path))
-	return mac.Sum(c)[:cursorSize]
+	return f.seal.Seal(nil, nil, binary.BigEndian.AppendUint64(nil, uint64(seq)), []byte(path))
 }
 
 // read returns the event after which cursor is. ok is false if it comes from somewhere else, such as a host that has ended.
@@ -250,15 +242,23 @@ func (f *Feed) read(cursor []byte, path string) (seq int64, ok bool, err error) 
 	if len(cursor) != cursorSize {
 		return 0, false, vfs.Errorf(vfs.Invalid, "this is no cursor; pass the one of the last answer, or none to begin")
 	}
-	seq = int64(binary.BigEndian.Uint64(cursor))
-	return seq, hmac.Equal(cursor, f.cursor(seq, path)), nil
+	number, err := f.seal.Open(nil, nil, cursor, []byte(path))
+	if err != nil {
+		return 0, false, nil
+	}
+	return int64(binary.BigEndian.Uint64(number)), true, nil
 }
 
 // Close ends what is watched.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
-	all := f.interests
+	var all []*interest
+	for _, in := range f.interests {
+		if in.begun { // or begin ends it
+			all = append(all, in)
+		}
+	}
 	f.interests = map[string]*interest{}
 	if f.timer != nil {
 		f.timer.Stop()

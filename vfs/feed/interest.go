@@ -21,6 +21,7 @@ type interest struct {
 	err      error // why it was not made
 
 	// Feed.mu guards these.
+	begun    bool  // it was made, or failed
 	since    int64 // what was changed until then may have been missed
 	complete bool  // other programs are watched everywhere
 	users    int   // calls under way
@@ -90,7 +91,10 @@ func (f *Feed) begin(ctx context.Context, in *interest) {
 		in.complete, err = false, nil
 	}
 	f.since(in)
-	in.err = err
+	if err == nil && f.closed {
+		err = vfs.Stale
+	}
+	in.begun, in.err = true, err
 	if err != nil && f.interests[in.path] == in {
 		delete(f.interests, in.path)
 	}
@@ -160,7 +164,7 @@ func (in *interest) tell(all []vfs.Notice) {
 func (f *Feed) notice(in *interest, n vfs.Notice, now time.Time) {
 	switch {
 	case f.covered(in):
-	case f.recent.waits(n):
+	case f.recent.waits(n) && len(f.recent.held) < maxRecent: // else it may be told twice
 		f.recent.held = append(f.recent.held, held{in, n})
 	case !f.recent.told(n):
 		if n.Event == vfs.Moved && f.recent.remade(n.From) {
