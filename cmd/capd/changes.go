@@ -17,6 +17,8 @@ type changesCommand struct {
 	Others bool          `help:"Leave out what was done through this grant."`
 	JSON   bool          `name:"json" help:"Print a JSON object for each answer: events, cursor, rescan, complete."`
 	capFlag
+
+	begun bool // the first answer was shown
 }
 
 func (changesCommand) Help() string {
@@ -101,7 +103,11 @@ func (c *changesCommand) print(e *env, page vfs.ChangesPage) error {
 		}
 		return printJSON(e.stdout, js)
 	}
-	if page.Rescan && (c.Since != "" || c.Follow) {
+	switch {
+	case page.Rescan && c.Follow && c.Since == "" && !c.begun:
+		fmt.Fprintln(e.stderr, "capd: what changes from now on is shown; end with Ctrl-C")
+		c.begun = true
+	case page.Rescan && (c.Since != "" || c.Follow):
 		if _, err := fmt.Fprintln(e.stdout, "rescan"); err != nil {
 			return err
 		}

@@ -213,15 +213,28 @@ func (c *historyCommand) read(e *env) error {
 	return err
 }
 
+// entryID is an argument that names an entry of history.
+type entryID int64
+
+// UnmarshalText reads a decimal number from 1.
+func (id *entryID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 1 {
+		return usageError{vfs.Printable(string(text)) + " is no number of an entry; capd history shows them. For what was changed in a directory use --in PATH"}
+	}
+	*id = entryID(n)
+	return nil
+}
+
 type undoCommand struct {
-	ID     int64  `arg:"" optional:"" help:"The entry of history (default: what the last command changed that is not undone)."`
-	Last   int    `placeholder:"N" help:"Undo so many of the last changes."`
-	Since  string `placeholder:"T" help:"Undo everything since then: a time as 2026-01-31T12:00:00Z, or how long ago, as 10m."`
-	Turn   string `placeholder:"NAME" help:"Undo everything of the turn with this name."`
-	In     string `placeholder:"PATH" help:"Only what was changed in this directory."`
-	DryRun bool   `help:"Show what would be done, and change nothing."`
-	Guest  string `placeholder:"NAME" help:"As the operator: undo what this guest did, or the grant with this id, also after its end."`
-	JSON   bool   `name:"json" help:"Print JSON: the id of the undo, and the changes that it made."`
+	ID     entryID `arg:"" optional:"" help:"The entry of history (default: what the last command changed that is not undone)."`
+	Last   int     `placeholder:"N" help:"Undo so many of the last changes."`
+	Since  string  `placeholder:"T" help:"Undo everything since then: a time as 2026-01-31T12:00:00Z, or how long ago, as 10m."`
+	Turn   string  `placeholder:"NAME" help:"Undo everything of the turn with this name."`
+	In     string  `placeholder:"PATH" help:"Only what was changed in this directory."`
+	DryRun bool    `help:"Show what would be done, and change nothing."`
+	Guest  string  `placeholder:"NAME" help:"As the operator: undo what this guest did, or the grant with this id, also after its end."`
+	JSON   bool    `name:"json" help:"Print JSON: the id of the undo, and the changes that it made."`
 	capFlag
 	stateFlag
 }
@@ -320,7 +333,7 @@ func (c *undoCommand) print(e *env, js undoneJSON) error {
 
 // what returns what is to be undone: nothing is named if the caller has named nothing.
 func (c *undoCommand) what() (w vfs.Undo, err error) {
-	w = vfs.Undo{ID: c.ID, Last: c.Last, Turn: c.Turn, DryRun: c.DryRun}
+	w = vfs.Undo{ID: int64(c.ID), Last: c.Last, Turn: c.Turn, DryRun: c.DryRun}
 	if c.Since != "" {
 		if ago, err := time.ParseDuration(c.Since); err == nil && ago >= 0 {
 			w.SinceMs = time.Now().Add(-ago).UnixMilli()
