@@ -70,6 +70,8 @@ type commands struct {
 	Scratch   scratchCommand   `cmd:"" group:"tree" help:"Show and remove what agents keep for themselves."`
 	Snapshots snapshotsCommand `cmd:"" group:"tree" help:"List snapshots, forget one, clean the store."`
 
+	MCP mcpCommand `cmd:"" name:"mcp" group:"front" help:"Give directories to an agent that speaks MCP."`
+
 	Run runCommand `cmd:"" group:"run" help:"Run a program on a tree, confined, and sync back what it changes."`
 
 	Ls        lsCommand        `cmd:"" group:"guest" help:"List a directory."`
@@ -209,6 +211,7 @@ func newParser(e *env, c *commands, exit func(int)) (*kong.Kong, error) {
 			{Key: "host", Title: "For the host:", Description: "These find the running host by its state directory (--state)."},
 			{Key: "tree", Title: "For the host, about its tree:"},
 			{Key: "run", Title: "For either:"},
+			{Key: "front", Title: "For other programs:"},
 			{Key: "guest", Title: "For a guest:", Description: "These need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path is relative to the capability and never starts with a slash."},
 			{Key: "learn", Title: "To learn:"},
 		}),

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"capd/client"
+	"capd/front/mcp"
+	"capd/server"
+	"capd/state"
+	"capd/vfs"
+)
+
+type mcpCommand struct {
+	Dirs     []string      `arg:"" optional:"" name:"dir" help:"The directories of this machine that the agent gets."`
+	ReadOnly bool          `help:"Let it change nothing."`
+	As       string        `placeholder:"PATH" help:"With --cap: what the agent calls the directory (default: /workspace)."`
+	Wait     time.Duration `default:"45s" placeholder:"TIME" help:"How long a call that changes something waits for an approval."`
+	capFlag
+}
+
+func (mcpCommand) Help() string {
+	return `An MCP client starts it, and speaks to it over its standard input and output. With directories the host is in the same process, and ends
+with it. With --cap, or $CAPD_CAP if no directory is named, the agent is a guest of a host that runs, whose operator can watch, lock and revoke.
+
+Places where programs keep secrets are withheld, and files that make other programs run something can only be read: docs/mcp.md says more.
+
+Examples:
+  capd mcp ~/project
+  capd mcp --read-only ~/project ~/docs
+  capd mcp --cap @agent.locator --as /workspace
+  claude mcp add files -- capd mcp ~/project`
+}
+
+func (c *mcpCommand) Run(e *env) error {
+	ctx, cancel := context.WithCancel(e)
+	defer cancel()
+	var conn *client.Conn
+	o := mcp.Options{Patience: c.Wait}
+	if len(c.Dirs) > 0 {
+		host, err := c.host(ctx, e)
+		if err != nil {
+			return err
+		}
+		defer host.end()
+		conn, o.Roots = host.conn, host.roots
+	} else {
+		as := c.As
+		if as == "" {
+			as = "/workspace"
+		}
+		if !path.IsAbs(as) || path.Clean(as) != as {
+			return usageError{"--as is an absolute path, such as /workspace"}
+		}
+		var err error
+		if conn, err = c.connect(e); err != nil {
+			return err
+		}
+		o.Roots = []mcp.Root{{Shown: as}}
+	}
+	s, err := mcp.New(ctx, conn, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.Watch(ctx, lookAgain, func(err error) { e.logf("capd: %s", speak(err)) })
+	}()
+	err = s.Serve(ctx, e.stdin, e.stdout.to)
+	cancel()
+	<-watched
+	return err
+}
+
+// lookAgain is how often the rights of the capability are looked at.
+const lookAgain = 2 * time.Second
+
+// mcpHost is a host for one agent, in this process.
+type mcpHost struct {
+	server *server.Server
+	state  string
+	conn   *client.Conn
+	roots  []mcp.Root
+}
+
+// host starts a host that serves the directories, and connects to it.
+func (c *mcpCommand) host(ctx context.Context, e *env) (_ *mcpHost, err error) {
+	if c.Cap != os.Getenv("CAPD_CAP") || c.As != "" {
+		return nil, usageError{"name directories, or --cap and --as, and not both"}
+	}
+	h := &mcpHost{}
+	defer func() {
+		if err != nil {
+			h.end()
+		}
+	}()
+	h.server = &server.Server{Logf: e.logf}
+	for i, dir := range c.Dirs {
+		shown, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		real, err := filepath.EvalSymlinks(shown)
+		if err != nil {
+			return nil, vfs.Errorf(vfs.NotFound, "there is no directory %s; name one that is there", vfs.Printable(dir))
+		}
+		at := mountNamed(h.roots, filepath.Base(real), i)
+		h.server.Mounts = append(h.server.Mounts, server.Mount{Path: at, URL: server.PhysicalURL(real), Attenuation: server.Attenuation{ReadOnly: c.ReadOnly}})
+		h.roots = append(h.roots, mcp.Root{Shown: filepath.ToSlash(shown), At: at, Real: filepath.ToSlash(real)})
+	}
+	if h.state, err = privateState(h.roots); err != nil {
+		return nil, err
+	}
+	h.server.State = h.state
+	if err := h.server.Start(ctx); err != nil {
+		h.server = nil
+		return nil, err
+	}
+	agent := server.Guest{Name: "agent", ReadOnly: c.ReadOnly, BeyondDefault: true}
+	if len(h.roots) == 1 { // what it gets is the directory itself, so that differences and patches name what it knows
+		agent.Path, h.roots[0].At = h.roots[0].At, ""
+	}
+	given, err := h.server.Grant(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	h.conn, err = client.Dial(ctx, given.Locator)
+	return h, err
+}
+
+// mountNamed returns the name at which the directory called base is mounted beside the others.
+func mountNamed(others []mcp.Root, base string, i int) string {
+	taken := slices.ContainsFunc(others, func(r mcp.Root) bool { return r.At == base })
+	if taken || vfs.CheckNewName(base) != nil {
+		return fmt.Sprint("dir", i+1)
+	}
+	return base
+}
+
+func (h *mcpHost) end() {
+	if h.conn != nil {
+		h.conn.Close()
+	}
+	if h.server != nil {
+		h.server.Close()
+	}
+	if h.state != "" {
+		_ = os.RemoveAll(h.state)
+	}
+}
+
+// privateState makes a directory for the state of a host that ends with this process: in the directory for temporary files, or beside the usual
+// one if the agent gets that.
+func privateState(roots []mcp.Root) (string, error) {
+	in := os.TempDir()
+	real, err := filepath.EvalSymlinks(in)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range roots {
+		if rest, err := filepath.Rel(filepath.FromSlash(r.Real), real); err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator)) {
+			usual, _, err := state.Usual()
+			if err != nil {
+				return "", err
+			}
+			if in = filepath.Dir(usual); os.MkdirAll(in, 0o700) != nil {
+				return "", vfs.Errorf(vfs.Denied, "the host has no place for its state; set XDG_STATE_HOME")
+			}
+			break
+		}
+	}
+	return os.MkdirTemp(in, "capd-mcp-")
+}
+
+// connect connects to the host that the locator names.
+func (f capFlag) connect(e *env) (*client.Conn, error) {
+	text, err := f.locator()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(e, text)
+	if err != nil {
+		return nil, f.origin(err)
+	}
+	e.opened = append(e.opened, c)
+	return c, nil
+}

@@ -1,0 +1,103 @@
+package mcp
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"capd/vfs"
+)
+
+// answer is what a tool answers: a text, and fields beside it in the structured content.
+type answer struct {
+	text   string
+	fields []field
+	media  []byte // JSON of a content block in place of the text; nil for none
+	failed bool
+}
+
+// field is a member of the structured content. value is JSON.
+type field struct {
+	name  string
+	value []byte
+}
+
+// quoted returns text as JSON. What is not UTF-8 becomes U+FFFD.
+func quoted(text string) []byte { return appendQuoted(nil, text) }
+
+func appendQuoted(dst []byte, text string) []byte {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	dst, err := jsontext.AppendQuote(dst, text)
+	if err != nil {
+		panic(err) // the text is UTF-8
+	}
+	return dst
+}
+
+// with adds the version of a file to an answer.
+func (a answer) with(v vfs.Version) answer {
+	if !v.IsZero() {
+		a.fields = append(a.fields, field{"version", quoted(v.String())})
+	}
+	return a
+}
+
+// said is an answer that is a text.
+func said(text string) answer { return answer{text: text} }
+
+// appendResult appends the result of a tools/call. The text is encoded once, although it stands there twice: some clients show the model the content
+// alone, and others the structured content.
+func (a answer) appendResult(dst []byte) []byte {
+	text := quoted(a.text)
+	dst = append(dst, `{"content":[`...)
+	if a.media != nil {
+		dst = append(dst, a.media...)
+	} else {
+		dst = append(append(append(dst, `{"type":"text","text":`...), text...), '}')
+	}
+	dst = append(dst, ']')
+	if a.failed {
+		return append(dst, `,"isError":true}`...)
+	}
+	dst = append(dst, `,"structuredContent":`...)
+	return append(a.structured(dst, text), '}')
+}
+
+// appendStructured appends the structured content.
+func (a answer) appendStructured(dst []byte) []byte { return a.structured(dst, quoted(a.text)) }
+
+func (a answer) structured(dst, text []byte) []byte {
+	dst = append(dst, `{"content":`...)
+	if a.media != nil {
+		dst = append(append(append(dst, '['), a.media...), ']')
+	} else {
+		dst = append(dst, text...)
+	}
+	for _, f := range a.fields {
+		dst = append(append(append(append(dst, ',', '"'), f.name...), '"', ':'), f.value...)
+	}
+	return append(dst, '}')
+}
+
+// refused returns the answer for an error: its code, the path as the agent calls it, and what to do next.
+func (rs roots) refused(err error) answer {
+	a := answer{failed: true}
+	var out outside
+	switch e, ok := errors.AsType[*vfs.Error](err); {
+	case errors.As(err, &out):
+		a.text = out.Error()
+	case ok:
+		a.text = string(e.Code) + ": "
+		if e.Path != "" {
+			a.text += rs.out(e.Path) + ": "
+		}
+		a.text += inWords(vfs.Message(err))
+	default:
+		a.text = string(vfs.CodeOf(err)) + ": " + inWords(vfs.Message(err))
+	}
+	return a
+}

@@ -1,0 +1,181 @@
+package mcp
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"capd/client"
+	"capd/version"
+	"capd/vfs"
+)
+
+// Options are what a Service needs besides a directory.
+type Options struct {
+	// Roots are what agents are shown. None means one, /workspace, which is the directory.
+	Roots []Root
+	// Patience is how long a call that changes something waits for an approval; 0 is 45 s.
+	Patience time.Duration
+}
+
+// Service serves one capability to agents. It is safe for concurrent use.
+type Service struct{ *service }
+
+// service is what tools see.
+type service struct {
+	conn     *client.Conn
+	dir      *client.Dir
+	roots    roots
+	patience time.Duration
+	server   *sdk.Server
+
+	mu     sync.Mutex
+	rights client.Rights // for which tools are listed
+	ended  error         // why the capability has ended; nil while it lives
+}
+
+// New returns a Service for what conn stands for, which is a directory. The caller closes conn after the Service.
+func New(ctx context.Context, conn *client.Conn, o Options) (*Service, error) {
+	s := &service{conn: conn, dir: conn.Dir(ctx), roots: o.Roots, patience: o.Patience}
+	if len(s.roots) == 0 {
+		s.roots = roots{{Shown: "/workspace"}}
+	}
+	if s.patience == 0 {
+		s.patience = 45 * time.Second
+	}
+	var err error
+	if s.rights, err = s.dir.Rights(ctx); err != nil {
+		return nil, err
+	}
+	s.server = sdk.NewServer(&sdk.Implementation{Name: "capd", Title: "capd", Version: version.Text()}, &sdk.ServerOptions{
+		Instructions: instructions,
+		Capabilities: &sdk.ServerCapabilities{Logging: &sdk.LoggingCapabilities{}, Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		Logger:       slog.New(slog.DiscardHandler),
+		PageSize:     len(tools),
+	})
+	s.list(tools)
+	return &Service{s}, nil
+}
+
+const instructions = "Files of one directory, with versions. Read before you write, and pass the version that you have read as ifVersion to be sure that nobody else has changed the file. " +
+	"A refusal begins with a code and says what to do next. history and undo take back what you did."
+
+// Close ends the Service.
+func (s *Service) Close() { s.dir.Close() }
+
+// listed reports whether a tool is of use with the rights has.
+func (t *tool) listed(has client.Rights) bool { return t.needs&^has == 0 }
+
+// list lists those of all that are of use.
+func (s *service) list(all []tool) {
+	for i := range all {
+		if t := &all[i]; t.listed(s.rights) {
+			s.server.AddTool(t.listing(), s.serve(t))
+		}
+	}
+}
+
+// listing returns t as clients see it.
+func (t *tool) listing() *sdk.Tool {
+	return &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: t.inputSchema(), OutputSchema: t.outputSchema(), Annotations: t.annotations()}
+}
+
+// Watch follows the rights of the capability until ctx ends: a lock takes the tools that write from the list, and clients are told. When the
+// capability has ended it calls ended, if that is not nil, and returns.
+func (s *Service) Watch(ctx context.Context, every time.Duration, ended func(error)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.conn.Done():
+		case <-tick.C:
+		}
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			if ended != nil {
+				ended(err)
+			}
+			return
+		}
+	}
+}
+
+// look has tools listed by the rights that there are now. It returns why the capability has ended, or nil.
+func (s *service) look(ctx context.Context) error {
+	has, err := s.dir.Rights(ctx)
+	switch vfs.CodeOf(err) {
+	case "":
+	case vfs.Busy, vfs.Limit:
+		return nil
+	default:
+		if lost := s.conn.Err(); lost != nil {
+			err = lost
+		}
+		s.mu.Lock()
+		s.ended = err
+		s.mu.Unlock()
+		s.tell(ctx, s.roots.refused(err).text)
+		return err
+	}
+	s.mu.Lock()
+	was := s.rights
+	s.rights = has
+	s.mu.Unlock()
+	if was == has {
+		return nil
+	}
+	var gone []string
+	var come []tool
+	for _, t := range tools {
+		switch before, now := t.listed(was), t.listed(has); {
+		case before && !now:
+			gone = append(gone, t.name)
+		case now && !before:
+			come = append(come, t)
+		}
+	}
+	s.server.RemoveTools(gone...) // each tells the clients
+	s.list(come)
+	return nil
+}
+
+// tell tells every client something.
+func (s *service) tell(ctx context.Context, text string) {
+	for ss := range s.server.Sessions() {
+		_ = ss.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "capd", Data: text})
+	}
+}
+
+// serve returns the handler of t for the protocol's library.
+func (s *service) serve(t *tool) sdk.ToolHandler {
+	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		a := s.call(ctx, t, r.Params.Arguments)
+		return a.result(), nil
+	}
+}
+
+// call runs a tool.
+func (s *service) call(ctx context.Context, t *tool, args []byte) answer {
+	waits, cancel := ctx, func() {}
+	if !slices.Contains([]string{reads, gives}, t.hints) {
+		waits, cancel = context.WithTimeout(ctx, s.patience)
+	}
+	defer cancel()
+	if name := t.missing(args); name != "" {
+		return s.roots.refused(vfs.Errorf(vfs.Invalid, "%s needs the argument %s", t.name, name))
+	}
+	a, err := t.run(waits, s, args)
+	if err == nil {
+		return a
+	}
+	if waits.Err() != nil && ctx.Err() == nil {
+		return answer{failed: true, text: string(vfs.AskTimeout) + ": this has not been approved within " + s.patience.String() +
+			". Tell whoever runs the host (capd asks shows what waits), and make the same call again when it is approved"}
+	}
+	return s.roots.refused(err)
+}

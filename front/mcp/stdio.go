@@ -1,0 +1,208 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxLine is the size, in bytes, of the longest message of a client.
+const maxLine = 32 << 20
+
+// Serve serves a client over r and w, a message a line, until r ends or ctx does.
+//
+// Calls of tools are answered here, without the protocol's library, which would encode and decode every content several times. Everything else
+// passes on to the library, and so do calls in its newest revisions, whose results have more in them.
+func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	toLibrary, passed := io.Pipe()
+	p := &pipe{service: s.service, out: w, calls: map[string]context.CancelFunc{}}
+	session, err := s.server.Connect(ctx, &sdk.IOTransport{Reader: toLibrary, Writer: lineWriter{p}, MaxLineLength: maxLine}, nil)
+	if err != nil {
+		return err
+	}
+	read := make(chan error, 1)
+	go func() {
+		err := p.read(ctx, r, passed)
+		passed.CloseWithError(io.EOF)
+		read <- err
+	}()
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+	}
+	cancel()
+	session.Close()
+	p.running.Wait()
+	return err
+}
+
+// pipe is between a client and the library.
+type pipe struct {
+	*service
+	running sync.WaitGroup
+
+	writing sync.Mutex
+	out     io.Writer
+
+	mu    sync.Mutex
+	begun bool // the client has said that it is initialized
+	calls map[string]context.CancelFunc
+}
+
+// lineWriter writes messages of the library.
+type lineWriter struct{ p *pipe }
+
+func (l lineWriter) Write(b []byte) (int, error) {
+	l.p.writing.Lock()
+	defer l.p.writing.Unlock()
+	return l.p.out.Write(b)
+}
+
+func (lineWriter) Close() error { return nil }
+
+// message is what a line is looked at for.
+type message struct {
+	Method string         `json:"method"`
+	ID     jsontext.Value `json:"id"`
+	Params jsontext.Value `json:"params"`
+}
+
+type callParams struct {
+	Name      string         `json:"name"`
+	Arguments jsontext.Value `json:"arguments"`
+	Meta      struct {
+		Version jsontext.Value `json:"io.modelcontextprotocol/protocolVersion"`
+	} `json:"_meta"`
+}
+
+// read reads messages until r ends.
+func (p *pipe) read(ctx context.Context, r io.Reader, library io.Writer) error {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := readLine(lines)
+		if len(bytes.TrimSpace(line)) > 0 && !p.takes(ctx, line) {
+			if _, err := library.Write(append(line, '\n')); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// readLine returns the next line without its end, in memory of its own.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == bufio.ErrBufferFull && len(line) <= maxLine:
+			continue
+		case err == bufio.ErrBufferFull:
+			return nil, errors.New("a message is longer than 32 MiB")
+		}
+		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), err
+	}
+}
+
+// takes reports whether a message is answered here. If it is, it has begun to be.
+func (p *pipe) takes(ctx context.Context, line []byte) bool {
+	var m message
+	if line[0] != '{' || jsonv2.Unmarshal(line, &m) != nil {
+		return false
+	}
+	switch m.Method {
+	case "notifications/initialized":
+		p.mu.Lock()
+		p.begun = true
+		p.mu.Unlock()
+	case "notifications/cancelled":
+		var which struct {
+			RequestID jsontext.Value `json:"requestId"`
+		}
+		if jsonv2.Unmarshal(m.Params, &which) == nil {
+			return p.cancel(which.RequestID)
+		}
+	case "tools/call":
+		return p.begins(ctx, m)
+	}
+	return false
+}
+
+// begins begins a call that is answered here.
+func (p *pipe) begins(ctx context.Context, m message) bool {
+	var c callParams
+	if k := m.ID.Kind(); k != '"' && k != '0' || jsonv2.Unmarshal(m.Params, &c) != nil {
+		return false
+	}
+	t := toolNamed[c.Name]
+	if t == nil || len(c.Meta.Version) > 0 {
+		return false
+	}
+	id := string(m.ID)
+	ctx, cancel := context.WithCancel(ctx)
+	p.mu.Lock()
+	_, again := p.calls[id]
+	ok := p.begun && !again && t.listed(p.rights)
+	if ok {
+		p.calls[id] = cancel
+	}
+	p.mu.Unlock()
+	if !ok {
+		cancel()
+		return false
+	}
+	p.running.Go(func() {
+		a := p.call(ctx, t, c.Arguments)
+		p.mu.Lock()
+		delete(p.calls, id)
+		p.mu.Unlock()
+		given := ctx.Err() != nil // a call that was cancelled has no answer
+		cancel()
+		if !given {
+			p.answer(id, a)
+		}
+	})
+	return true
+}
+
+// cancel ends the call with an id, and reports whether it was one of those that are answered here.
+func (p *pipe) cancel(id jsontext.Value) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cancel := p.calls[string(id)]
+	if cancel != nil {
+		cancel()
+	}
+	return cancel != nil
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// answer writes the answer of a call.
+func (p *pipe) answer(id string, a answer) {
+	buf := buffers.Get().(*[]byte)
+	line := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
+	line = append(append(line, id...), `,"result":`...)
+	line = append(a.appendResult(line), "}\n"...)
+	p.writing.Lock()
+	_, _ = p.out.Write(line) // if the client is gone the next read says so
+	p.writing.Unlock()
+	if cap(line) <= 1<<20 {
+		*buf = line
+		buffers.Put(buf)
+	}
+}
