@@ -120,6 +120,10 @@ var layers = []layer{
 	{of: "capd/client/console", may: "capd/operator capd/vfs/membrane capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/jsonfile capd/operator capd/cap/wire capd/locator capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/patch capd/vfs/step capd/vat capd/capnp " + serialization, host: true},
 
+	// Guests that speak other protocols, served by a guest of capd.
+	{of: "capd/front/web", may: "capd/client capd/locator capd/vfs", host: true},
+	{of: "capd/front/mcp", may: "capd/client capd/version capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/search github.com/go-json-experiment/json/... github.com/modelcontextprotocol/go-sdk/mcp", host: true},
+
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/metrics capd/materialize capd/version capd/virtualfs capd/backend/... capd/vfs capd/vfs/batch capd/vfs/membrane capd/vfs/namespace " +
 		"capd/shelf capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/... " + remembered, host: true},

@@ -18,10 +18,11 @@ import (
 )
 
 type mcpCommand struct {
-	Dirs     []string      `arg:"" optional:"" name:"dir" help:"The directories of this machine that the agent gets."`
-	ReadOnly bool          `help:"Let it change nothing."`
-	As       string        `placeholder:"PATH" help:"With --cap: what the agent calls the directory (default: /workspace)."`
-	Wait     time.Duration `default:"45s" placeholder:"TIME" help:"How long a call that changes something waits for an approval."`
+	Dirs        []string      `arg:"" optional:"" name:"dir" help:"The directories of this machine that the agent gets."`
+	ReadOnly    bool          `help:"Let it change nothing."`
+	As          string        `placeholder:"PATH" help:"With --cap: what the agent calls the directory (default: /workspace)."`
+	PrintConfig string        `placeholder:"CLIENT" help:"Print what this client's configuration needs to start this, and end: claude, claude-desktop, cursor, vscode, windsurf, gemini, opencode, codex or zed."`
+	Wait        time.Duration `default:"45s" placeholder:"TIME" help:"How long a call that changes something waits for an approval."`
 	capFlag
 }
 
@@ -35,10 +36,14 @@ Examples:
   capd mcp ~/project
   capd mcp --read-only ~/project ~/docs
   capd mcp --cap @agent.locator --as /workspace
+  capd mcp --print-config cursor ~/project
   claude mcp add files -- capd mcp ~/project`
 }
 
 func (c *mcpCommand) Run(e *env) error {
+	if c.PrintConfig != "" {
+		return c.printConfig(e)
+	}
 	ctx, cancel := context.WithCancel(e)
 	defer cancel()
 	var conn *client.Conn
@@ -74,7 +79,8 @@ func (c *mcpCommand) Run(e *env) error {
 		defer close(watched)
 		s.Watch(ctx, lookAgain, func(err error) { e.logf("capd: %s", speak(err)) })
 	}()
-	err = s.Serve(ctx, e.stdin, e.stdout.to)
+	e.logf("capd: Secure MCP Filesystem Server running on stdio") // as the reference says it: some programs wait for that
+	err = s.Serve(ctx, e.stdin, e.stdout.to, func(format string, args ...any) { e.logf("capd: "+format, args...) })
 	cancel()
 	<-watched
 	return err
@@ -104,17 +110,17 @@ func (c *mcpCommand) host(ctx context.Context, e *env) (_ *mcpHost, err error) {
 	}()
 	h.server = &server.Server{Logf: e.logf}
 	for i, dir := range c.Dirs {
-		shown, err := filepath.Abs(dir)
+		shown, real, err := accessible(dir)
 		if err != nil {
-			return nil, err
-		}
-		real, err := filepath.EvalSymlinks(shown)
-		if err != nil {
-			return nil, vfs.Errorf(vfs.NotFound, "there is no directory %s; name one that is there", vfs.Printable(dir))
+			e.logf("capd: Warning: %v, skipping", err)
+			continue
 		}
 		at := mountNamed(h.roots, filepath.Base(real), i)
 		h.server.Mounts = append(h.server.Mounts, server.Mount{Path: at, URL: server.PhysicalURL(real), Attenuation: server.Attenuation{ReadOnly: c.ReadOnly}})
 		h.roots = append(h.roots, mcp.Root{Shown: filepath.ToSlash(shown), At: at, Real: filepath.ToSlash(real)})
+	}
+	if len(h.roots) == 0 {
+		return nil, vfs.Errorf(vfs.NotFound, "Error: None of the specified directories are accessible")
 	}
 	if h.state, err = privateState(h.roots); err != nil {
 		return nil, err
@@ -134,6 +140,24 @@ func (c *mcpCommand) host(ctx context.Context, e *env) (_ *mcpHost, err error) {
 	}
 	h.conn, err = client.Dial(ctx, given.Locator)
 	return h, err
+}
+
+// accessible returns the absolute path of a directory as it was typed, and the one without links.
+func accessible(dir string) (shown, real string, err error) {
+	if shown, err = filepath.Abs(dir); err == nil {
+		real, err = filepath.EvalSymlinks(shown)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("Cannot access directory %s", vfs.Printable(dir)) //nolint:staticcheck // as the reference says it
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("Cannot access directory %s", vfs.Printable(dir)) //nolint:staticcheck // likewise
+	case !info.IsDir():
+		return "", "", fmt.Errorf("%s is not a directory", vfs.Printable(dir))
+	}
+	return shown, real, nil
 }
 
 // mountNamed returns the name at which the directory called base is mounted beside the others.

@@ -25,6 +25,7 @@ type serveCommand struct {
 	Advertise server.Advertised `placeholder:"HOST[:PORT]" help:"The host that locators name when the address is every address (default: this machine's name)."`
 	JSON      bool              `name:"json" help:"Print a JSON object instead of text: what is served, to whom, and where."`
 	metricsFlags
+	frontFlags
 	socketFlags
 	stateFlag
 }
@@ -56,6 +57,7 @@ Examples:
   capd serve . --socket-group agents
   capd serve . --json            for a program: a line now, and one after each reload
   capd serve . --listen tls:localhost:7000
+  capd serve . --mcp 127.0.0.1:3183
   capd serve . --metrics 127.0.0.1:9100 --metrics-token ~/.capd-metrics
   capd serve . --listen tls::7000 --advertise files.example.org`
 }
@@ -74,6 +76,11 @@ func (c *serveCommand) Run(e *env) (err error) {
 		return err
 	}
 	defer measured.close()
+	fronts, err := c.frontFlags.listen()
+	if err != nil {
+		return err
+	}
+	defer fronts.close()
 	if err := s.Start(e); err != nil {
 		return c.inFlags(err)
 	}
@@ -86,6 +93,7 @@ func (c *serveCommand) Run(e *env) (err error) {
 		}
 	}
 	notes = append(notes, measured.serve(s)...)
+	notes = append(notes, fronts.serve(s.Listeners()[0])...)
 	if s.Unrecorded {
 		notes = append(notes, "what guests change is not recorded: the configuration says record: off")
 	}

@@ -93,7 +93,7 @@ func ofLines(data []byte, n int, last bool) []byte {
 	return bytes.Join(all[:min(n, len(all))], nil)
 }
 
-const mediaSchema = `{"type":"object","properties":{"content":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"type":{"type":"string","enum":["image","audio"]},"data":{"type":"string"},"mimeType":{"type":"string"}},"required":["type","data","mimeType"],"additionalProperties":false},{"type":"object","properties":{"type":{"type":"string","const":"resource"},"resource":{"type":"object","properties":{"uri":{"type":"string"},"mimeType":{"type":"string"},"blob":{"type":"string"}},"required":["uri","blob"],"additionalProperties":false}},"required":["type","resource"],"additionalProperties":false}]}},"version":{"type":"string"}},"required":["content"]}`
+const mediaSchema = `{"type":"object","properties":{"content":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"type":{"type":"string","enum":["image","audio"]},"data":{"type":"string"},"mimeType":{"type":"string"}},"required":["type","data","mimeType"],"additionalProperties":false},{"type":"object","properties":{"type":{"type":"string","const":"resource"},"resource":{"type":"object","properties":{"uri":{"type":"string"},"mimeType":{"type":"string"},"blob":{"type":"string"}},"required":["uri","blob"],"additionalProperties":false}},"required":["type","resource"],"additionalProperties":false}]}}},"required":["content"]}`
 
 var mediaTypes = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".bmp": "image/bmp", ".svg": "image/svg+xml",
@@ -109,7 +109,7 @@ func readMedia(ctx context.Context, s *service, a pathArgs) (answer, error) {
 	}
 	f := s.dir.OpenFile(at)
 	defer f.Close()
-	data, v, err := f.ReadBytes(ctx)
+	data, _, err := f.ReadBytes(ctx)
 	if err != nil {
 		return answer{}, vfs.At(at, err)
 	}
@@ -122,7 +122,7 @@ func readMedia(ctx context.Context, s *service, a pathArgs) (answer, error) {
 	if !known {
 		block = `{"type":"resource","resource":{"uri":` + string(quoted(fileURL(s.roots.out(at)))) + `,"mimeType":"` + kind + `","blob":` + text + `}}`
 	}
-	return answer{media: []byte(block)}.with(v), nil
+	return answer{media: []byte(block)}, nil
 }
 
 // maxMultiple is how many files are read at once, and how many bytes of contents they may have.

@@ -57,6 +57,7 @@ func New(ctx context.Context, conn *client.Conn, o Options) (*Service, error) {
 		Logger:       slog.New(slog.DiscardHandler),
 		PageSize:     len(tools),
 	})
+	s.server.AddReceivingMiddleware(s.unlisted)
 	s.list(tools)
 	return &Service{s}, nil
 }
@@ -76,6 +77,25 @@ func (s *service) list(all []tool) {
 		if t := &all[i]; t.listed(s.rights) {
 			s.server.AddTool(t.listing(), s.serve(t))
 		}
+	}
+}
+
+// unlisted answers calls of tools that are not listed, since a right is missing or was taken: with the refusal of the host rather than
+// with an error of the protocol, which says that there is no such tool.
+func (s *service) unlisted(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		call, ok := r.(*sdk.CallToolRequest)
+		if !ok || method != "tools/call" {
+			return next(ctx, method, r)
+		}
+		t := toolNamed[call.Params.Name]
+		s.mu.Lock()
+		listed := t == nil || t.listed(s.rights)
+		s.mu.Unlock()
+		if listed {
+			return next(ctx, method, r)
+		}
+		return s.call(ctx, t, call.Params.Arguments).result(), nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,11 +21,13 @@ const maxLine = 32 << 20
 //
 // Calls of tools are answered here, without the protocol's library, which would encode and decode every content several times. Everything else
 // passes on to the library, and so do calls in its newest revisions, whose results have more in them.
-func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
+//
+// logf is told of what is wrong with the client's messages.
+func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer, logf func(format string, args ...any)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	toLibrary, passed := io.Pipe()
-	p := &pipe{service: s.service, out: w, calls: map[string]context.CancelFunc{}}
+	p := &pipe{service: s.service, out: w, logf: logf, calls: map[string]context.CancelFunc{}}
 	session, err := s.server.Connect(ctx, &sdk.IOTransport{Reader: toLibrary, Writer: lineWriter{p}, MaxLineLength: maxLine}, nil)
 	if err != nil {
 		return err
@@ -36,7 +39,18 @@ func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		read <- err
 	}()
 	select {
-	case err = <-read:
+	case err = <-read: // what was asked is answered
+		p.running.Wait()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = session.Wait()
+		}()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		case <-time.After(ending):
+		}
 	case <-ctx.Done():
 	}
 	cancel()
@@ -45,11 +59,15 @@ func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	return err
 }
 
+// ending is how long the library has to answer what it was asked when the client has gone.
+const ending = 2 * time.Second
+
 // pipe is between a client and the library.
 type pipe struct {
 	*service
 	running sync.WaitGroup
 
+	logf    func(format string, args ...any)
 	writing sync.Mutex
 	out     io.Writer
 
@@ -89,7 +107,11 @@ func (p *pipe) read(ctx context.Context, r io.Reader, library io.Writer) error {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(lines)
-		if len(bytes.TrimSpace(line)) > 0 && !p.takes(ctx, line) {
+		switch {
+		case len(bytes.TrimSpace(line)) == 0:
+		case !jsontext.Value(line).IsValid():
+			p.logf("MCP filesystem transport error: a line is not JSON, and is left out")
+		case !p.takes(ctx, line):
 			if _, err := library.Write(append(line, '\n')); err != nil {
 				return err
 			}
@@ -156,7 +178,7 @@ func (p *pipe) begins(ctx context.Context, m message) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	p.mu.Lock()
 	_, again := p.calls[id]
-	ok := p.begun && !again && t.listed(p.rights)
+	ok := p.begun && !again
 	if ok {
 		p.calls[id] = cancel
 	}

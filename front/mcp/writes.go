@@ -154,6 +154,9 @@ func moveFile(ctx context.Context, s *service, a struct{ Source, Destination, If
 	if err == nil {
 		err = s.dir.Move(ctx, from, s.dir, to, c, vfs.If{})
 	}
+	if vfs.CodeOf(err) == vfs.Exists {
+		err = vfs.At(to, vfs.Errorf(vfs.Exists, "Destination already exists; remove it first, or choose another"))
+	}
 	if err != nil {
 		return answer{}, err
 	}

@@ -1,0 +1,54 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"capd/client"
+)
+
+// stateless is the first revision of the protocol without sessions.
+const stateless = "2026-07-28"
+
+// lookAgain is how often the rights of a guest over HTTP are looked at.
+const lookAgain = 2 * time.Second
+
+// idle is how long a session over HTTP lasts without a request.
+const idle = 30 * time.Minute
+
+// Open serves the guest who holds conn over streamable HTTP, in the revisions with sessions and in those without. It is for [capd/front/web.Door].
+// ended is closed when the capability has ended; then so have the sessions.
+func (o Options) Open(ctx context.Context, conn *client.Conn) (h http.Handler, ended <-chan struct{}, end func(), err error) {
+	s, err := New(ctx, conn, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	server := func(*http.Request) *sdk.Server { return s.server }
+	// The Door has looked at Host and Origin.
+	with := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{SessionTimeout: idle, MaxRequestBodyBytes: maxLine, DisableLocalhostProtection: true})
+	without := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxLine, DisableLocalhostProtection: true})
+	watching, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		s.Watch(watching, lookAgain, nil)
+		for ss := range s.server.Sessions() {
+			_ = ss.Close()
+		}
+	}()
+	end = func() {
+		cancel()
+		<-over
+		s.Close()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
+			without.ServeHTTP(w, r)
+			return
+		}
+		with.ServeHTTP(w, r)
+	}), over, end, nil
+}
