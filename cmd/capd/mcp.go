@@ -46,34 +46,11 @@ func (c *mcpCommand) Run(e *env) error {
 	}
 	ctx, cancel := context.WithCancel(e)
 	defer cancel()
-	var conn *client.Conn
-	o := mcp.Options{Patience: c.Wait}
-	if len(c.Dirs) > 0 {
-		host, err := c.host(ctx, e)
-		if err != nil {
-			return err
-		}
-		defer host.end()
-		conn, o.Roots = host.conn, host.roots
-	} else {
-		as := c.As
-		if as == "" {
-			as = "/workspace"
-		}
-		if !path.IsAbs(as) || path.Clean(as) != as {
-			return usageError{"--as is an absolute path, such as /workspace"}
-		}
-		var err error
-		if conn, err = c.connect(e); err != nil {
-			return err
-		}
-		o.Roots = []mcp.Root{{Shown: as}}
-	}
-	s, err := mcp.New(ctx, conn, o)
+	s, end, err := c.service(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer end()
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -86,29 +63,58 @@ func (c *mcpCommand) Run(e *env) error {
 	return err
 }
 
+// service returns what serves the agent. end ends it, with the host if that is in this process.
+func (c *mcpCommand) service(ctx context.Context, e *env) (s *mcp.Service, end func(), err error) {
+	o := mcp.Options{Patience: c.Wait}
+	if len(c.Dirs) > 0 {
+		host, err := c.host(e)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.Roots = host.roots
+		likely := client.AllRights
+		if c.ReadOnly {
+			likely &^= client.Write | client.Delete | client.Move
+		}
+		s := mcp.Begin(ctx, o, likely, host.start)
+		return s, func() { s.Close(); host.end() }, nil
+	}
+	as := c.As
+	if as == "" {
+		as = "/workspace"
+	}
+	if !path.IsAbs(as) || path.Clean(as) != as {
+		return nil, nil, usageError{"--as is an absolute path, such as /workspace"}
+	}
+	conn, err := c.connect(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Roots = []mcp.Root{{Shown: as}}
+	if s, err = mcp.New(ctx, conn, o); err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
 // lookAgain is how often the rights of the capability are looked at.
 const lookAgain = 2 * time.Second
 
 // mcpHost is a host for one agent, in this process.
 type mcpHost struct {
 	server *server.Server
+	agent  server.Guest
 	state  string
 	conn   *client.Conn
 	roots  []mcp.Root
 }
 
-// host starts a host that serves the directories, and connects to it.
-func (c *mcpCommand) host(ctx context.Context, e *env) (_ *mcpHost, err error) {
+// host returns a host that serves the directories.
+func (c *mcpCommand) host(e *env) (_ *mcpHost, err error) {
 	if c.Cap != os.Getenv("CAPD_CAP") || c.As != "" {
 		return nil, usageError{"name directories, or --cap and --as, and not both"}
 	}
-	h := &mcpHost{}
-	defer func() {
-		if err != nil {
-			h.end()
-		}
-	}()
-	h.server = &server.Server{Logf: e.logf}
+	h := &mcpHost{server: &server.Server{Logf: e.logf}, agent: server.Guest{Name: "agent", ReadOnly: c.ReadOnly, BeyondDefault: true}}
 	for i, dir := range c.Dirs {
 		shown, real, err := accessible(dir)
 		if err != nil {
@@ -122,24 +128,28 @@ func (c *mcpCommand) host(ctx context.Context, e *env) (_ *mcpHost, err error) {
 	if len(h.roots) == 0 {
 		return nil, vfs.Errorf(vfs.NotFound, "Error: None of the specified directories are accessible")
 	}
+	if len(h.roots) == 1 { // what it gets is the directory itself, so that differences and patches name what it knows
+		h.agent.Path, h.roots[0].At = h.roots[0].At, ""
+	}
+	return h, nil
+}
+
+// start starts the host, and connects to it as the agent.
+func (h *mcpHost) start(ctx context.Context) (*client.Conn, error) {
+	var err error
 	if h.state, err = privateState(h.roots); err != nil {
 		return nil, err
 	}
 	h.server.State = h.state
 	if err := h.server.Start(ctx); err != nil {
-		h.server = nil
 		return nil, err
 	}
-	agent := server.Guest{Name: "agent", ReadOnly: c.ReadOnly, BeyondDefault: true}
-	if len(h.roots) == 1 { // what it gets is the directory itself, so that differences and patches name what it knows
-		agent.Path, h.roots[0].At = h.roots[0].At, ""
-	}
-	given, err := h.server.Grant(ctx, agent)
+	given, err := h.server.Grant(ctx, h.agent)
 	if err != nil {
 		return nil, err
 	}
 	h.conn, err = client.Dial(ctx, given.Locator)
-	return h, err
+	return h.conn, err
 }
 
 // accessible returns the absolute path of a directory as it was typed, and the one without links.
@@ -173,9 +183,7 @@ func (h *mcpHost) end() {
 	if h.conn != nil {
 		h.conn.Close()
 	}
-	if h.server != nil {
-		h.server.Close()
-	}
+	_ = h.server.Close()
 	if h.state != "" {
 		_ = os.RemoveAll(h.state)
 	}

@@ -27,29 +27,54 @@ type Service struct{ *service }
 
 // service is what tools see.
 type service struct {
-	conn     *client.Conn
-	dir      *client.Dir
 	roots    roots
 	patience time.Duration
 	server   *sdk.Server
 
+	ready chan struct{} // closed when the next three are set
+	conn  *client.Conn
+	dir   *client.Dir
+	err   error // why there is nothing to serve
+
 	mu     sync.Mutex
 	rights client.Rights // for which tools are listed
-	ended  error         // why the capability has ended; nil while it lives
 }
 
 // New returns a Service for what conn stands for, which is a directory. The caller closes conn after the Service.
 func New(ctx context.Context, conn *client.Conn, o Options) (*Service, error) {
-	s := &service{conn: conn, dir: conn.Dir(ctx), roots: o.Roots, patience: o.Patience}
+	d := conn.Dir(ctx)
+	has, err := d.Rights(ctx)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	s := newService(o, has)
+	s.conn, s.dir = conn, d
+	close(s.ready)
+	return s, nil
+}
+
+// Begin is New for a host that is still to start: clients are greeted meanwhile, and their calls wait. open returns a connection to it. likely are the
+// rights that the capability will have; tools are listed for these until the others are known.
+func Begin(ctx context.Context, o Options, likely client.Rights, open func(context.Context) (*client.Conn, error)) *Service {
+	s := newService(o, likely)
+	go func() {
+		defer close(s.ready)
+		if s.conn, s.err = open(ctx); s.err == nil {
+			s.dir = s.conn.Dir(ctx)
+			_ = s.look(ctx)
+		}
+	}()
+	return s
+}
+
+func newService(o Options, has client.Rights) *Service {
+	s := &service{roots: o.Roots, patience: o.Patience, ready: make(chan struct{}), rights: has}
 	if len(s.roots) == 0 {
 		s.roots = roots{{Shown: "/workspace"}}
 	}
 	if s.patience == 0 {
 		s.patience = 45 * time.Second
-	}
-	var err error
-	if s.rights, err = s.dir.Rights(ctx); err != nil {
-		return nil, err
 	}
 	s.server = sdk.NewServer(&sdk.Implementation{Name: "capd", Title: "capd", Version: version.Text()}, &sdk.ServerOptions{
 		Instructions: instructions,
@@ -59,14 +84,29 @@ func New(ctx context.Context, conn *client.Conn, o Options) (*Service, error) {
 	})
 	s.server.AddReceivingMiddleware(s.unlisted)
 	s.list(tools)
-	return &Service{s}, nil
+	return &Service{s}
+}
+
+// wait returns when there is something to serve, or why there is not.
+func (s *service) wait(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return s.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 const instructions = "Files of one directory, with versions. Read before you write, and pass the version that you have read as ifVersion to be sure that nobody else has changed the file. " +
 	"A refusal begins with a code and says what to do next. history and undo take back what you did."
 
 // Close ends the Service.
-func (s *Service) Close() { s.dir.Close() }
+func (s *Service) Close() {
+	<-s.ready
+	if s.dir != nil {
+		s.dir.Close()
+	}
+}
 
 // listed reports whether a tool is of use with the rights has.
 func (t *tool) listed(has client.Rights) bool { return t.needs&^has == 0 }
@@ -107,6 +147,9 @@ func (t *tool) listing() *sdk.Tool {
 // Watch follows the rights of the capability until ctx ends: a lock takes the tools that write from the list, and clients are told. When the
 // capability has ended it calls ended, if that is not nil, and returns.
 func (s *Service) Watch(ctx context.Context, every time.Duration, ended func(error)) {
+	if s.wait(ctx) != nil {
+		return
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -136,9 +179,6 @@ func (s *service) look(ctx context.Context) error {
 		if lost := s.conn.Err(); lost != nil {
 			err = lost
 		}
-		s.mu.Lock()
-		s.ended = err
-		s.mu.Unlock()
 		s.tell(ctx, s.roots.refused(err).text)
 		return err
 	}
@@ -188,6 +228,9 @@ func (s *service) call(ctx context.Context, t *tool, args []byte) answer {
 	defer cancel()
 	if name := t.missing(args); name != "" {
 		return s.roots.refused(vfs.Errorf(vfs.Invalid, "%s needs the argument %s", t.name, name))
+	}
+	if err := s.wait(waits); err != nil {
+		return s.roots.refused(err)
 	}
 	a, err := t.run(waits, s, args)
 	if err == nil {

@@ -51,12 +51,24 @@ func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer, logf func
 		case <-ctx.Done():
 		case <-time.After(ending):
 		}
+	case err = <-s.failed(ctx):
 	case <-ctx.Done():
 	}
 	cancel()
 	session.Close()
 	p.running.Wait()
 	return err
+}
+
+// failed tells why there is nothing to serve, once that is known.
+func (s *service) failed(ctx context.Context) <-chan error {
+	why := make(chan error, 1)
+	go func() {
+		if err := s.wait(ctx); err != nil && ctx.Err() == nil {
+			why <- err
+		}
+	}()
+	return why
 }
 
 // ending is how long the library has to answer what it was asked when the client has gone.
