@@ -158,12 +158,12 @@ func accessible(dir string) (shown, real string, err error) {
 		real, err = filepath.EvalSymlinks(shown)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("Cannot access directory %s", vfs.Printable(dir)) //nolint:staticcheck // as the reference says it
+		return "", "", fmt.Errorf("Cannot access directory %s", vfs.Printable(dir))
 	}
 	info, err := os.Stat(real)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("Cannot access directory %s", vfs.Printable(dir)) //nolint:staticcheck // likewise
+		return "", "", fmt.Errorf("Cannot access directory %s", vfs.Printable(dir))
 	case !info.IsDir():
 		return "", "", fmt.Errorf("%s is not a directory", vfs.Printable(dir))
 	}

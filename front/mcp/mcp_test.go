@@ -350,11 +350,9 @@ func TestReadOnlyAndLocks(t *testing.T) {
 	check.OK(t, err)
 	check.Eventually(t, "and brings them back", func() bool { return slices.Contains(named(a), "write_file") })
 
-	a.n++
-	waits := a.n
 	begun := a.call("changes", obj{})
 	a.n++
-	waits = a.n
+	waits := a.n
 	a.send(obj{"jsonrpc": "2.0", "id": waits, "method": "tools/call", "params": obj{"name": "changes", "arguments": obj{"cursor": begun.Structured["cursor"], "waitSeconds": 50}}})
 	time.Sleep(50 * time.Millisecond)
 	_, err = a.h.Authority.Revoke(a.grant.ID)

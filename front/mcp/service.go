@@ -78,13 +78,21 @@ func newService(o Options, has client.Rights) *Service {
 	}
 	s.server = sdk.NewServer(&sdk.Implementation{Name: "capd", Title: "capd", Version: version.Text()}, &sdk.ServerOptions{
 		Instructions: instructions,
-		Capabilities: &sdk.ServerCapabilities{Logging: &sdk.LoggingCapabilities{}, Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		Capabilities: capabilities(),
 		Logger:       slog.New(slog.DiscardHandler),
 		PageSize:     len(tools),
 	})
 	s.server.AddReceivingMiddleware(s.unlisted)
 	s.list(tools)
 	return &Service{s}
+}
+
+// capabilities are what the server can do besides what follows from its tools.
+func capabilities() *sdk.ServerCapabilities {
+	return &sdk.ServerCapabilities{
+		Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // there is no other way to tell clients of the revisions before 2026-07-28 something
+		Tools:   &sdk.ToolCapabilities{ListChanged: true},
+	}
 }
 
 // wait returns when there is something to serve, or why there is not.
@@ -207,7 +215,7 @@ func (s *service) look(ctx context.Context) error {
 // tell tells every client something.
 func (s *service) tell(ctx context.Context, text string) {
 	for ss := range s.server.Sessions() {
-		_ = ss.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "capd", Data: text})
+		_ = ss.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "capd", Data: text}) //nolint:staticcheck // see capabilities
 	}
 }
 
