@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -67,6 +68,8 @@ type hostProcess struct {
 	log     *syncBuffer
 	told    bool // it was asked to end
 
+	greeting []string // what it printed at its start, by lines
+
 	attackers sync.Once
 	linking   string // a grant of everything, with the right to make links
 }
@@ -113,11 +116,14 @@ func served(p *place, cmd *exec.Cmd) *hostProcess {
 	go func() {
 		s, locator := bufio.NewScanner(out), ""
 		for s.Scan() {
+			h.greeting = append(h.greeting, s.Text()) // until greeted has a value, and of no interest afterwards
 			switch line := s.Text(); {
 			case locator == "" && strings.HasPrefix(line, "capnp://"):
 				locator = line
 			case strings.HasPrefix(line, "Ctrl-C"):
 				greeted <- locator
+				_, _ = io.Copy(io.Discard, out)
+				return
 			}
 		}
 		close(greeted)

@@ -12,6 +12,7 @@ import (
 
 	"capd/client"
 	"capd/front/mcp"
+	"capd/front/roots"
 	"capd/server"
 	"capd/state"
 	"capd/vfs"
@@ -90,7 +91,7 @@ func (c *mcpCommand) service(ctx context.Context, e *env) (s *mcp.Service, end f
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Roots = []mcp.Root{{Shown: as}}
+	o.Roots = roots.Roots{{Shown: as}}
 	if s, err = mcp.New(ctx, conn, o); err != nil {
 		return nil, nil, err
 	}
@@ -106,7 +107,7 @@ type mcpHost struct {
 	agent  server.Guest
 	state  string
 	conn   *client.Conn
-	roots  []mcp.Root
+	roots  roots.Roots
 }
 
 // host returns a host that serves the directories.
@@ -123,7 +124,7 @@ func (c *mcpCommand) host(e *env) (_ *mcpHost, err error) {
 		}
 		at := mountNamed(h.roots, filepath.Base(real), i)
 		h.server.Mounts = append(h.server.Mounts, server.Mount{Path: at, URL: server.PhysicalURL(real), Attenuation: server.Attenuation{ReadOnly: c.ReadOnly}})
-		h.roots = append(h.roots, mcp.Root{Shown: filepath.ToSlash(shown), At: at, Real: filepath.ToSlash(real)})
+		h.roots = append(h.roots, roots.Root{Shown: filepath.ToSlash(shown), At: at, Real: filepath.ToSlash(real)})
 	}
 	if len(h.roots) == 0 {
 		return nil, vfs.Errorf(vfs.NotFound, "Error: None of the specified directories are accessible")
@@ -171,8 +172,8 @@ func accessible(dir string) (shown, real string, err error) {
 }
 
 // mountNamed returns the name at which the directory called base is mounted beside the others.
-func mountNamed(others []mcp.Root, base string, i int) string {
-	taken := slices.ContainsFunc(others, func(r mcp.Root) bool { return r.At == base })
+func mountNamed(others roots.Roots, base string, i int) string {
+	taken := slices.ContainsFunc(others, func(r roots.Root) bool { return r.At == base })
 	if taken || vfs.CheckNewName(base) != nil {
 		return fmt.Sprint("dir", i+1)
 	}
@@ -191,13 +192,13 @@ func (h *mcpHost) end() {
 
 // privateState makes a directory for the state of a host that ends with this process: in the directory for temporary files, or beside the usual
 // one if the agent gets that.
-func privateState(roots []mcp.Root) (string, error) {
+func privateState(shown roots.Roots) (string, error) {
 	in := os.TempDir()
 	real, err := filepath.EvalSymlinks(in)
 	if err != nil {
 		return "", err
 	}
-	for _, r := range roots {
+	for _, r := range shown {
 		if rest, err := filepath.Rel(filepath.FromSlash(r.Real), real); err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator)) {
 			usual, _, err := state.Usual()
 			if err != nil {

@@ -58,6 +58,7 @@ Examples:
   capd serve . --json            for a program: a line now, and one after each reload
   capd serve . --listen tls:localhost:7000
   capd serve . --mcp 127.0.0.1:3183
+  capd serve . --openwop 127.0.0.1:3184
   capd serve . --metrics 127.0.0.1:9100 --metrics-token ~/.capd-metrics
   capd serve . --listen tls::7000 --advertise files.example.org`
 }

@@ -2,11 +2,13 @@ package mcp
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"capd/front/roots"
 	"capd/vfs"
 )
 
@@ -83,17 +85,23 @@ func (a answer) structured(dst, text []byte) []byte {
 	return append(dst, '}')
 }
 
+// shown are the roots as an agent sees them.
+type shown struct{ roots.Roots }
+
+// fileURL returns the file URL of a path that is shown.
+func fileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
 // refused returns the answer for an error: its code, the path as the agent calls it, and what to do next.
-func (rs roots) refused(err error) answer {
+func (rs shown) refused(err error) answer {
 	a := answer{failed: true}
-	var out outside
+	var out roots.Outside
 	switch e, ok := errors.AsType[*vfs.Error](err); {
 	case errors.As(err, &out):
 		a.text = out.Error()
 	case ok:
 		a.text = string(e.Code) + ": "
 		if e.Path != "" {
-			a.text += rs.out(e.Path) + ": "
+			a.text += rs.Out(e.Path) + ": "
 		}
 		a.text += inWords(vfs.Message(err))
 	default:

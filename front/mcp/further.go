@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"capd/client"
+	"capd/front/roots"
 	"capd/vfs"
 	"capd/vfs/lines"
 	"capd/vfs/membrane"
@@ -87,7 +88,7 @@ type grepArgs struct {
 const maxGrep = 64 << 10
 
 func grep(ctx context.Context, s *service, a grepArgs) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -149,7 +150,7 @@ type found struct {
 
 // add writes the matches in one file. It reports false if the answer is full.
 func (f *found) add(got client.Found) bool {
-	shown := f.s.roots.out(got.Path)
+	shown := f.s.roots.Out(got.Path)
 	if f.names || f.counts || got.Binary {
 		if f.n++; f.n > f.limit {
 			f.more = true
@@ -190,7 +191,7 @@ type linesArgs struct {
 }
 
 func readLines(ctx context.Context, s *service, a linesArgs) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -223,7 +224,7 @@ func applyPatch(ctx context.Context, s *service, a struct {
 	if err != nil {
 		return answer{}, err
 	}
-	d, top := s.dir, s.roots[0].At
+	d, top := s.dir, s.roots.Roots[0].At
 	if top != "" {
 		d = d.SubDir(top)
 		defer d.Close()
@@ -239,13 +240,13 @@ func applyPatch(ctx context.Context, s *service, a struct {
 	}
 	files, out := []file{}, strings.Builder{}
 	for _, r := range done {
-		f := file{Path: s.roots.out(strings.TrimPrefix(top+"/"+r.Path, "/"))}
+		f := file{Path: s.roots.Out(strings.TrimPrefix(top+"/"+r.Path, "/"))}
 		what := "changed"
 		switch {
 		case r.Version.IsZero():
 			what = "removed"
 		case r.From != "":
-			f.From = s.roots.out(strings.TrimPrefix(top+"/"+r.From, "/"))
+			f.From = s.roots.Out(strings.TrimPrefix(top+"/"+r.From, "/"))
 			what = "made of " + f.From + ":"
 		case r.Was.IsZero():
 			what = "made"
@@ -267,7 +268,7 @@ func applyPatch(ctx context.Context, s *service, a struct {
 var patchHeaders = []string{"*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ", "--- ", "+++ "}
 
 // inPatch returns a patch in which absolute paths are relative to the first root.
-func (rs roots) inPatch(text string) (string, error) {
+func (rs shown) inPatch(text string) (string, error) {
 	all := strings.SplitAfter(text, "\n")
 	for i, line := range all {
 		for _, h := range patchHeaders {
@@ -279,10 +280,10 @@ func (rs roots) inPatch(text string) (string, error) {
 			if !ok || name == "/dev/null" {
 				continue
 			}
-			below, ok := within(name, rs[0].Shown)
+			below, ok := roots.Within(name, rs.Roots[0].Shown)
 			if !ok || below == "" {
 				if strings.HasPrefix(h, "***") {
-					return "", outside{name, rs[0].Shown}
+					return "", roots.Outside{Sent: name, Roots: rs.Roots[0].Shown}
 				}
 				continue // a line that is removed or added, most likely
 			}
@@ -302,7 +303,7 @@ func whatChanged(ctx context.Context, s *service, a struct {
 	WaitSeconds  number
 	Others       bool
 }) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -330,10 +331,10 @@ func whatChanged(ctx context.Context, s *service, a struct {
 		text.WriteString("rescan: something may have been missed; look anew at what matters\n")
 	}
 	for _, e := range page.Events {
-		ev := event{Kind: e.Kind.String(), Path: s.roots.out(vfs.Join(at, e.Path)), Own: e.Own}
+		ev := event{Kind: e.Kind.String(), Path: s.roots.Out(vfs.Join(at, e.Path)), Own: e.Own}
 		text.WriteString(ev.Kind + " ")
 		if e.Kind == vfs.Moved {
-			ev.From = s.roots.out(vfs.Join(at, e.From))
+			ev.From = s.roots.Out(vfs.Join(at, e.From))
 			text.WriteString(ev.From + " -> ")
 		}
 		text.WriteString(ev.Path)
@@ -392,7 +393,7 @@ func (s *service) shownPast(at string) string {
 	if at == "" {
 		return "(not shown)"
 	}
-	return s.roots.out(at)
+	return s.roots.Out(at)
 }
 
 func history(ctx context.Context, s *service, a struct{ Limit, Before number }) (answer, error) {
@@ -422,7 +423,7 @@ func history(ctx context.Context, s *service, a struct{ Limit, Before number }) 
 		for _, c := range p.Changes {
 			text.WriteString("    " + c.Op + " " + s.shownPast(c.Path))
 			if c.To != "" {
-				text.WriteString(" -> " + s.roots.out(c.To))
+				text.WriteString(" -> " + s.roots.Out(c.To))
 			}
 			text.WriteByte('\n')
 		}
@@ -455,11 +456,11 @@ func remove(ctx context.Context, s *service, a struct {
 	Path, IfVersion string
 	Recursive       bool
 }) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
-	if s.roots.top(at) {
+	if s.roots.Top(at) {
 		return answer{}, vfs.Errorf(vfs.Invalid, "an allowed directory itself is not removed; name something in it")
 	}
 	c, err := condition(a.IfVersion)
@@ -512,7 +513,7 @@ func attenuate(ctx context.Context, s *service, a struct {
 	Rights           []string
 	ExpiresInSeconds number
 }) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}

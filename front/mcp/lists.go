@@ -39,7 +39,7 @@ var listTools = []tool{
 const maxListed = 100_000
 
 func listed(ctx context.Context, s *service, sent string, withStat bool) (string, []client.Entry, error) {
-	at, err := s.roots.in(sent)
+	at, err := s.roots.In(sent)
 	if err != nil {
 		return "", nil, err
 	}
@@ -206,7 +206,7 @@ func directoryTree(ctx context.Context, s *service, a struct {
 	Path            string
 	ExcludePatterns []string
 }) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -304,7 +304,7 @@ func searchFiles(ctx context.Context, s *service, a struct {
 	Path, Pattern   string
 	ExcludePatterns []string
 }) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -313,7 +313,7 @@ func searchFiles(ctx context.Context, s *service, a struct {
 		if text.Len() > 0 {
 			text.WriteByte('\n')
 		}
-		text.WriteString(s.roots.out(vfs.Join(at, path)))
+		text.WriteString(s.roots.Out(vfs.Join(at, path)))
 		return nil
 	})
 	if err != nil {
@@ -326,7 +326,7 @@ func searchFiles(ctx context.Context, s *service, a struct {
 }
 
 func fileInfo(ctx context.Context, s *service, a pathArgs) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -364,7 +364,7 @@ func (s *service) version(ctx context.Context, at string) (vfs.Version, error) {
 }
 
 func allowed(_ context.Context, s *service, _ struct{}) (answer, error) {
-	return said("Allowed directories:\n" + s.roots.shown("\n")), nil
+	return said("Allowed directories:\n" + s.roots.Shown("\n")), nil
 }
 
 func prefix(k vfs.Kind) string {

@@ -48,7 +48,7 @@ func readText(ctx context.Context, s *service, a readArgs) (answer, error) {
 	if a.Head > 0 && a.Tail > 0 {
 		return answer{}, vfs.Errorf(vfs.Invalid, "Cannot specify both head and tail parameters simultaneously")
 	}
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -103,7 +103,7 @@ var mediaTypes = map[string]string{
 type pathArgs struct{ Path string }
 
 func readMedia(ctx context.Context, s *service, a pathArgs) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -120,7 +120,7 @@ func readMedia(ctx context.Context, s *service, a pathArgs) (answer, error) {
 	text := `"` + base64.StdEncoding.EncodeToString(data) + `"`
 	block := `{"type":"` + strings.SplitN(kind, "/", 2)[0] + `","data":` + text + `,"mimeType":"` + kind + `"}`
 	if !known {
-		block = `{"type":"resource","resource":{"uri":` + string(quoted(fileURL(s.roots.out(at)))) + `,"mimeType":"` + kind + `","blob":` + text + `}}`
+		block = `{"type":"resource","resource":{"uri":` + string(quoted(fileURL(s.roots.Out(at)))) + `,"mimeType":"` + kind + `","blob":` + text + `}}`
 	}
 	return answer{media: []byte(block)}, nil
 }
@@ -134,7 +134,7 @@ func readMultiple(ctx context.Context, s *service, a struct{ Paths []string }) (
 	}
 	parts, at, which := make([]string, len(a.Paths)), []string{}, []int{}
 	for i, sent := range a.Paths {
-		in, err := s.roots.in(sent)
+		in, err := s.roots.In(sent)
 		if err != nil {
 			parts[i] = sent + ": Error - " + s.roots.refused(err).text
 			continue

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"capd/client"
+	"capd/front/roots"
 	"capd/version"
 	"capd/vfs"
 )
@@ -17,7 +18,7 @@ import (
 // Options are what a Service needs besides a directory.
 type Options struct {
 	// Roots are what agents are shown. None means one, /workspace, which is the directory.
-	Roots []Root
+	Roots roots.Roots
 	// Patience is how long a call that changes something waits for an approval; 0 is 45 s.
 	Patience time.Duration
 }
@@ -27,7 +28,7 @@ type Service struct{ *service }
 
 // service is what tools see.
 type service struct {
-	roots    roots
+	roots    shown
 	patience time.Duration
 	server   *sdk.Server
 
@@ -69,9 +70,9 @@ func Begin(ctx context.Context, o Options, likely client.Rights, open func(conte
 }
 
 func newService(o Options, has client.Rights) *Service {
-	s := &service{roots: o.Roots, patience: o.Patience, ready: make(chan struct{}), rights: has}
-	if len(s.roots) == 0 {
-		s.roots = roots{{Shown: "/workspace"}}
+	s := &service{roots: shown{o.Roots}, patience: o.Patience, ready: make(chan struct{}), rights: has}
+	if len(o.Roots) == 0 {
+		s.roots = shown{roots.Roots{{Shown: "/workspace"}}}
 	}
 	if s.patience == 0 {
 		s.patience = 45 * time.Second

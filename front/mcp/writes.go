@@ -38,7 +38,7 @@ var moveTool = tool{
 }
 
 func writeFile(ctx context.Context, s *service, a struct{ Path, Content, IfVersion string }) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,7 +64,7 @@ type editArgs struct {
 }
 
 func editFile(ctx context.Context, s *service, a editArgs) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -105,7 +105,7 @@ func fenced(diff string) string {
 }
 
 func createDirectory(ctx context.Context, s *service, a pathArgs) (answer, error) {
-	at, err := s.roots.in(a.Path)
+	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
@@ -165,10 +165,10 @@ func moveFile(ctx context.Context, s *service, a struct{ Source, Destination, If
 
 // ends reads the paths of a move or a copy.
 func (s *service) ends(source, destination, version string) (from, to string, c vfs.If, err error) {
-	if from, err = s.roots.in(source); err == nil {
-		to, err = s.roots.in(destination)
+	if from, err = s.roots.In(source); err == nil {
+		to, err = s.roots.In(destination)
 	}
-	if err == nil && (s.roots.top(from) || s.roots.top(to)) {
+	if err == nil && (s.roots.Top(from) || s.roots.Top(to)) {
 		err = vfs.Errorf(vfs.Invalid, "an allowed directory itself is not moved, copied or replaced; name something in it")
 	}
 	if err == nil {
