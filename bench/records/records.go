@@ -67,7 +67,7 @@ type world struct {
 
 // Run measures the rows that are asked for. A row that fails has its error.
 func Run(ctx context.Context, o Options) (rows []Row, err error) {
-	for i, of := range []func(*Options, string) *world{hosts, journals, logs, processes, changes} {
+	for i, of := range []func(*Options, string) *world{hosts, journals, logs, processes, changes, mcps} {
 		dir := filepath.Join(o.Dir, strconv.Itoa(i))
 		w := of(&o, dir)
 		w.rows = slices.DeleteFunc(w.rows, func(c *contest) bool { return !o.Only(c.Name) })
