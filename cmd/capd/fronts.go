@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"capd/client"
 	"capd/front/mcp"
 	"capd/front/openwop"
@@ -63,6 +65,9 @@ func (c *frontFlags) listen() (all fronts, err error) {
 	return all, nil
 }
 
+// maxFrontConns is how many connections a front has at once. Anybody on this machine may open some.
+const maxFrontConns = 1024
+
 // serve begins to serve guests of the host whose guests' socket is at socket. It returns what to tell the host.
 func (all fronts) serve(socket string) (notes []string) {
 	dial := func(ctx context.Context, secret [locator.SecretSize]byte) (*client.Conn, error) {
@@ -73,7 +78,7 @@ func (all fronts) serve(socket string) (notes []string) {
 		mux := http.NewServeMux()
 		mux.Handle(f.path, f.door)
 		f.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-		go func() { _ = f.server.Serve(f.listener) }() // it ends when it is closed
+		go func() { _ = f.server.Serve(netutil.LimitListener(f.listener, maxFrontConns)) }() // it ends when it is closed
 		notes = append(notes, f.says+" http://"+f.listener.Addr().String()+f.at)
 	}
 	return notes

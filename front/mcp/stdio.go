@@ -14,6 +14,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// maxCalls is how many calls of one client are under way at once.
+const maxCalls = 256
+
 // maxLine is the size, in bytes, of the longest message of a client.
 const maxLine = 32 << 20
 
@@ -27,7 +30,7 @@ func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer, logf func
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	toLibrary, passed := io.Pipe()
-	p := &pipe{service: s.service, out: w, logf: logf, calls: map[string]context.CancelFunc{}}
+	p := &pipe{service: s.service, seats: make(chan struct{}, maxCalls), out: w, logf: logf, calls: map[string]context.CancelFunc{}}
 	session, err := s.server.Connect(ctx, &sdk.IOTransport{Reader: toLibrary, Writer: lineWriter{p}, MaxLineLength: maxLine}, nil)
 	if err != nil {
 		return err
@@ -78,6 +81,7 @@ const ending = 2 * time.Second
 type pipe struct {
 	*service
 	running sync.WaitGroup
+	seats   chan struct{} // one for each call under way; when all are taken nothing is read
 
 	logf    func(format string, args ...any)
 	writing sync.Mutex
@@ -199,7 +203,9 @@ func (p *pipe) begins(ctx context.Context, m message) bool {
 		cancel()
 		return false
 	}
+	p.seats <- struct{}{}
 	p.running.Go(func() {
+		defer func() { <-p.seats }()
 		a := p.call(ctx, t, c.Arguments)
 		p.mu.Lock()
 		delete(p.calls, id)
