@@ -437,3 +437,27 @@ func TestNoHostPath(t *testing.T) {
 		}
 	}
 }
+
+// TestInputEnds writes requests that the library answers and ends the input at once: each has its answer.
+func TestInputEnds(t *testing.T) {
+	h := scene.Serve(t, scene.InMemory(t, sample), scene.Options{})
+	loc, _ := h.GrantOn(t, "agent", "", operator.Terms{})
+	conn := scene.Dial(t, loc)
+	s, err := New(t.Context(), conn, Options{})
+	check.OK(t, err)
+	for range 20 {
+		in := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+`
+		for id := 1; id <= 8; id++ {
+			in += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", id)
+		}
+		var out strings.Builder
+		check.OK(t, s.Serve(t.Context(), strings.NewReader(in), &out, t.Logf))
+		for id := range 9 {
+			if n := strings.Count(out.String(), fmt.Sprintf(`"id":%d,`, id)); n != 1 {
+				t.Fatalf("request %d has %d answers", id, n)
+			}
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer, logf func
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	toLibrary, passed := io.Pipe()
-	p := &pipe{service: s.service, seats: make(chan struct{}, maxCalls), out: w, logf: logf, calls: map[string]context.CancelFunc{}}
+	p := &pipe{service: s.service, seats: make(chan struct{}, maxCalls), out: w, logf: logf, calls: map[string]context.CancelFunc{}, asked: map[string]bool{}, answers: make(chan struct{}, 1)}
 	session, err := s.server.Connect(ctx, &sdk.IOTransport{Reader: toLibrary, Writer: lineWriter{p}, MaxLineLength: maxLine}, nil)
 	if err != nil {
 		return err
@@ -38,6 +38,7 @@ func (s *Service) Serve(ctx context.Context, r io.Reader, w io.Writer, logf func
 	read := make(chan error, 1)
 	go func() {
 		err := p.read(ctx, r, passed)
+		p.answered(ctx)
 		passed.CloseWithError(io.EOF)
 		read <- err
 	}()
@@ -90,6 +91,30 @@ type pipe struct {
 	mu    sync.Mutex
 	begun bool // the client has said that it is initialized
 	calls map[string]context.CancelFunc
+	asked map[string]bool // the requests that the library has not answered
+
+	answers chan struct{} // tells that the library answered
+}
+
+// answered waits until the library has answered what it was asked, for at most a while. The library drops what it has not answered when its
+// input ends.
+func (p *pipe) answered(ctx context.Context) {
+	late := time.After(ending)
+	for {
+		p.mu.Lock()
+		done := len(p.asked) == 0
+		p.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-p.answers:
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // lineWriter writes messages of the library.
@@ -97,8 +122,19 @@ type lineWriter struct{ p *pipe }
 
 func (l lineWriter) Write(b []byte) (int, error) {
 	l.p.writing.Lock()
-	defer l.p.writing.Unlock()
-	return l.p.out.Write(b)
+	n, err := l.p.out.Write(b)
+	l.p.writing.Unlock()
+	var m message
+	if jsonv2.Unmarshal(b, &m) == nil && m.Method == "" {
+		l.p.mu.Lock()
+		delete(l.p.asked, string(m.ID))
+		l.p.mu.Unlock()
+		select {
+		case l.p.answers <- struct{}{}:
+		default:
+		}
+	}
+	return n, err
 }
 
 func (lineWriter) Close() error { return nil }
@@ -175,7 +211,14 @@ func (p *pipe) takes(ctx context.Context, line []byte) bool {
 			return p.cancel(which.RequestID)
 		}
 	case "tools/call":
-		return p.begins(ctx, m)
+		if p.begins(ctx, m) {
+			return true
+		}
+	}
+	if m.Method != "" && len(m.ID) > 0 {
+		p.mu.Lock()
+		p.asked[string(m.ID)] = true
+		p.mu.Unlock()
 	}
 	return false
 }
