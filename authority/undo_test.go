@@ -308,6 +308,39 @@ func TestUndoRefuses(t *testing.T) {
 	}
 }
 
+// TestUndoOfMoveTakesNothingElse: a file that took the place of one that was moved there stays, even if it has the size and the time of that one.
+func TestUndoOfMoveTakesNothingElse(t *testing.T) {
+	move := func(k *kept, from, to string) {
+		k.in(from, func(d vfs.Dir, name string) error { return d.Rename(t.Context(), name, d, to, vfs.If{}, vfs.If{}) })
+	}
+	for _, c := range []struct {
+		name  string
+		since func(k *kept)
+		after string
+	}{
+		{"it was replaced", func(k *kept) { k.put("b", "other") }, "b=other"},
+		{"it was moved away", func(k *kept) { move(k, "b", "c"); k.put("b", "other") }, "b=other c=moved"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := keep(t, physical.Options{})
+			k.put("a", "moved")
+			fi, err := os.Stat(filepath.Join(k.dir, "a"))
+			check.OK(t, err)
+			move(k, "a", "b")
+			id := k.history().Entries[0].ID
+			c.since(k)
+			check.OK(t, os.Chtimes(filepath.Join(k.dir, "b"), fi.ModTime(), fi.ModTime()))
+			_, err = vfs.UndoIn(t.Context(), k.root, vfs.Undo{ID: id})
+			check.Is(t, "undo", err, vfs.Conflict)
+			k.shows(c.after)
+			for last := int64(0); last != id; { // in order it is undone
+				last = k.undo(vfs.Undo{Last: 1}).Entries[0]
+			}
+			k.shows("a=moved")
+		})
+	}
+}
+
 // TestUndoNeedsRights: undo is what its inverse changes are to whoever asks.
 func TestUndoNeedsRights(t *testing.T) {
 	k := keep(t, physical.Options{})

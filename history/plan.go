@@ -14,6 +14,7 @@ type Plan struct {
 	Refused  bool // a step has an error
 	journal  *Journal
 	dir      vfs.Dir
+	base     string // where dir is, from the top of the host's tree
 	readable func(path string) error
 }
 
@@ -58,7 +59,7 @@ func Named(is, want State) string {
 // Plan works out what undoes rows, the newest first, below d, which is at base of the host's tree. Nothing is changed. readable answers
 // why a path below d, and its old content, cannot be shown to whoever asks.
 func (j *Journal) Plan(ctx context.Context, d vfs.Dir, base string, rows []*Row, readable func(path string) error) (*Plan, error) {
-	p := &Plan{journal: j, dir: d, readable: readable}
+	p := &Plan{journal: j, dir: d, base: base, readable: readable}
 	for _, r := range rows {
 		for _, s := range inverse(r) {
 			ok, err := p.shown(&s.Path, base)
@@ -135,12 +136,12 @@ func (p *Plan) add(ctx context.Context, s *Step) error {
 		p.Steps = append(p.Steps, s)
 		return nil
 	}
-	is, err := p.look(ctx, s.Path, len(p.Steps))
+	is, at, err := p.look(ctx, s.Path, len(p.Steps))
 	if err != nil {
 		return err
 	}
-	if s.Err = p.matches(ctx, s, is); s.Err == nil && s.To != "" {
-		there, err := p.look(ctx, s.To, len(p.Steps))
+	if s.Err = p.matches(ctx, s, is, at); s.Err == nil && s.To != "" {
+		there, _, err := p.look(ctx, s.To, len(p.Steps))
 		if err != nil {
 			return err
 		}
@@ -178,8 +179,8 @@ func related(a, b string) bool { return within(a, b) || within(b, a) }
 // within reports whether path is dir or below it.
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// look returns what will be at path when the first n steps were made.
-func (p *Plan) look(ctx context.Context, path string, n int) (State, error) {
+// look returns what will be at path when the first n steps were made, and at which path that is now.
+func (p *Plan) look(ctx context.Context, path string, n int) (is State, at string, err error) {
 	for i := n - 1; i >= 0; i-- {
 		s := p.Steps[i]
 		switch {
@@ -187,18 +188,20 @@ func (p *Plan) look(ctx context.Context, path string, n int) (State, error) {
 		case s.Op == "rename" && within(path, s.To):
 			path = s.Path + path[len(s.To):]
 		case s.Op == "rename" && within(path, s.Path):
-			return State{}, nil
+			return State{}, path, nil
 		case s.Op == Restore && path == s.Path:
-			return p.restored(ctx, s)
+			is, err = p.restored(ctx, s)
+			return is, path, err
 		case s.Op == Restore && within(path, s.Path):
-			return State{}, nil
+			return State{}, path, nil
 		case s.Op == attributes && path == s.Path:
-			is, err := p.look(ctx, path, i)
+			is, at, err = p.look(ctx, path, i)
 			is.Exec, is.Modified = s.want.Exec, s.want.Modified
-			return is, err
+			return is, at, err
 		}
 	}
-	return Look(ctx, p.dir, path)
+	is, err = Look(ctx, p.dir, path)
+	return is, path, err
 }
 
 // restored returns what is there after s.
@@ -292,8 +295,8 @@ func cutLast(path string) (up, name string, nested bool) {
 	return path[:i], path[i+1:], true
 }
 
-// matches answers conflict unless is is what the change of s left.
-func (p *Plan) matches(ctx context.Context, s *Step, is State) error {
+// matches answers conflict unless is, which is at the path at now, is what the change of s left.
+func (p *Plan) matches(ctx context.Context, s *Step, is State, at string) error {
 	left := s.is
 	switch {
 	case left.Absent() && is.Absent():
@@ -314,9 +317,7 @@ func (p *Plan) matches(ctx context.Context, s *Step, is State) error {
 		return nil
 	case s.Op != attributes && left.Version != "" && left.Version == is.Version:
 		return nil
-	case left.Version == "" && left.Modified != 0 && left.Size == is.Size && left.Modified == is.Modified:
-		return nil
-	case left.Version == "" && s.Op != attributes && p.brought(ctx, s, is):
+	case left.Version == "" && s.Op != attributes && p.brought(ctx, s, is, vfs.Join(p.base, at)):
 		return nil
 	}
 	return errChanged
@@ -346,13 +347,16 @@ func (p *Plan) remade(ctx context.Context, s *Step, is State) bool {
 var errChanged = vfs.Errorf(vfs.Conflict, "it was changed since")
 
 // brought reports whether is is what the change of s left, as later changes show. What it left may not be known by its version, or not at all,
-// and an undo of a later change brings it back at another time. So it is followed to the change that displaced it.
-func (p *Plan) brought(ctx context.Context, s *Step, is State) bool {
+// and an undo of a later change brings it back at another time. So it is followed to the change that displaced it, or to where it is now. Only
+// if that is the path at, its size and time tell: many files can be written within one tick of the clock.
+func (p *Plan) brought(ctx context.Context, s *Step, is State, at string) bool {
 	place, id, left := s.row.Place(), s.row.ID, s.is
 	for {
 		r, err := p.journal.next(ctx, place, id)
 		switch {
 		case err != nil:
+			return false
+		case r == nil && place != at:
 			return false
 		case r == nil && left.Modified != 0:
 			return is.Size == left.Size && is.Modified == left.Modified
