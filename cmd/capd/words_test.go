@@ -2,14 +2,9 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -30,7 +25,7 @@ var ofGit = regexp.MustCompile(`^diff --git |git refs migrate --`)
 // A package tells a program that embeds it what is wrong and what to do, not which command to run.
 func TestNeutralMessages(t *testing.T) {
 	for _, dir := range speaks {
-		for text, where := range texts(t, filepath.Join("..", "..", dir)) {
+		for text, where := range check.Texts(t, filepath.Join("..", "..", dir)) {
 			if m := ofTheCommandLine.FindString(text); m != "" && !ofGit.MatchString(text) {
 				t.Errorf("%s: %q names %q: leave that to words.go", where, text, m)
 			}
@@ -56,7 +51,7 @@ var neverShown = []string{
 func TestWords(t *testing.T) {
 	messages := map[string]string{}
 	for _, dir := range speaks {
-		for text, where := range texts(t, filepath.Join("..", "..", dir)) {
+		for text, where := range check.Texts(t, filepath.Join("..", "..", dir)) {
 			messages[text] = where
 		}
 	}
@@ -95,32 +90,6 @@ func middle(messages map[string]string, said string) bool {
 		}
 	}
 	return false
-}
-
-// texts returns the string literals in Go files below a directory, without tests, and where they
-// are.
-func texts(t *testing.T, dir string) map[string]string {
-	all := map[string]string{}
-	files := token.NewFileSet()
-	check.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vfstest") {
-			return err
-		}
-		f, err := parser.ParseFile(files, path, nil, 0)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-				if text, err := strconv.Unquote(l.Value); err == nil {
-					all[text] = files.Position(l.Pos()).String()
-				}
-			}
-			return true
-		})
-		return nil
-	}))
-	return all
 }
 
 // Every message of a meter is put into words, for each kind, and only once.
@@ -169,7 +138,7 @@ func TestInWords(t *testing.T) {
 // such messages.
 func TestToOperator(t *testing.T) {
 	found := 0
-	for text := range texts(t, filepath.Join("..", "..", "backend", "physical")) {
+	for text := range check.Texts(t, filepath.Join("..", "..", "backend", "physical")) {
 		if !strings.HasSuffix(text, forRoom) {
 			continue
 		}

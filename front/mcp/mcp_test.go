@@ -438,6 +438,27 @@ func TestNoHostPath(t *testing.T) {
 	}
 }
 
+// TestSeveralRoots: a search and a wait that name no path are of all roots, and a patch is of the one that its paths name.
+func TestSeveralRoots(t *testing.T) {
+	a := newAgent(t, vfstest.Tree{"p/a": {Data: "word\n"}, "d/b": {Data: "word\n"}, "d/c": {Data: "other\n"}}, operator.Terms{},
+		Options{Roots: roots.Roots{{Shown: "/home/p", At: "p"}, {Shown: "/data", At: "d"}}})
+	a.says("grep", obj{"pattern": "word"}, "/data/b:1:word\n/home/p/a:1:word")
+	a.says("grep", obj{"pattern": "word", "path": "."}, "/home/p/a:1:word")
+	cursor := a.call("changes", obj{}).Structured["cursor"]
+	a.says("apply_patch", obj{"patch": "*** Begin Patch\n*** Update File: /data/b\n@@\n-word\n+new\n*** Add File: /data/n\n+x\n*** End Patch\n"}, "changed /data/b\nmade /data/n\n")
+	a.says("apply_patch", obj{"patch": "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-word\n+new\n"}, "changed /home/p/a\n")
+	a.refuses("apply_patch", obj{"patch": "*** Begin Patch\n*** Delete File: /data/c\n*** Delete File: /home/p/a\n*** End Patch\n"},
+		"invalid: a patch is of files below one directory; make one for each of /home/p and /data")
+	a.refuses("apply_patch", obj{"patch": "*** Begin Patch\n*** Delete File: /etc/passwd\n*** End Patch\n"},
+		"Access denied - path outside allowed directories: /etc/passwd not in /home/p, /data")
+	text := a.call("changes", obj{"cursor": cursor, "waitSeconds": 5}).text()
+	for _, path := range []string{"changed /data/b (you)", "created /data/n (you)", "changed /home/p/a (you)"} {
+		if !strings.Contains(text, path) {
+			t.Errorf("changes says %q, without %q", text, path)
+		}
+	}
+}
+
 // TestInputEnds writes requests that the library answers and ends the input at once: each has its answer.
 func TestInputEnds(t *testing.T) {
 	h := scene.Serve(t, scene.InMemory(t, sample), scene.Options{})

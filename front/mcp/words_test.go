@@ -1,14 +1,9 @@
 package mcp
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -36,7 +31,7 @@ func TestWords(t *testing.T) {
 	used := map[string]bool{}
 	n := 0
 	for _, dir := range speaks {
-		for text, where := range texts(t, filepath.Join("..", "..", dir)) {
+		for text, where := range check.Texts(t, filepath.Join("..", "..", dir)) {
 			if !strings.Contains(text, " ") || slices.Contains(neverSaid, text) {
 				continue
 			}
@@ -59,28 +54,4 @@ func TestWords(t *testing.T) {
 	if n < 300 {
 		t.Errorf("%d messages were looked at", n)
 	}
-}
-
-func texts(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all, files := map[string]string{}, token.NewFileSet()
-	check.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vfstest") {
-			return err
-		}
-		f, err := parser.ParseFile(files, path, nil, 0)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-				if text, err := strconv.Unquote(l.Value); err == nil {
-					all[text] = files.Position(l.Pos()).String()
-				}
-			}
-			return true
-		})
-		return nil
-	}))
-	return all
 }

@@ -54,6 +54,15 @@ func (rs Roots) In(sent string) (string, error) {
 	return found, nil
 }
 
+// Begin returns the path in the Dir where a search begins: that of sent, as In returns it, or of all roots if sent is empty.
+// All of the Dir is below the roots if there are several.
+func (rs Roots) Begin(sent string) (string, error) {
+	if sent == "" && len(rs) > 1 {
+		return "", nil
+	}
+	return rs.In(sent)
+}
+
 // Within returns what of p is below top, and whether p is top or below it. Both are clean and absolute.
 func Within(p, top string) (string, bool) {
 	switch {

@@ -25,6 +25,14 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%q: %v names the real path", sent, err)
 		}
 	}
+	for sent, want := range map[string]string{"": "", ".": "p", "/data": "d"} {
+		if got, err := rs.Begin(sent); err != nil || got != want {
+			t.Errorf("a search of %q begins at %q, %v", sent, got, err)
+		}
+	}
+	if got, err := rs[:1].Begin(""); err != nil || got != "p" {
+		t.Errorf("a search of one root begins at %q, %v", got, err)
+	}
 	for at, want := range map[string]string{"p": "/home/me/project", "p/a": "/home/me/project/a", "d/x": "/data/x", "i": "/data/inner", "p/a\nb": "/home/me/project/a\\u000ab"} {
 		if got := rs.Out(at); got != want {
 			t.Errorf("%q is shown as %q, want %q", at, got, want)
