@@ -1,19 +1,15 @@
 package peers
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"capd/bench/load"
+	"capd/bench/mcp"
 )
 
 // MCP is the filesystem server of the Model Context Protocol's project, over standard input and output, as its hosts
@@ -63,26 +59,10 @@ func mcpVersion(p Place) (string, error) {
 	return about.Version + " on node " + strings.TrimSpace(string(node)), err
 }
 
-// An mcpClient speaks JSON-RPC 2.0, a line a message.
 type mcpClient struct {
+	*mcp.Client
 	table []byte
 	tree  string
-	ids   atomic.Int64
-
-	mu    sync.Mutex
-	out   io.Writer
-	calls map[int64]chan mcpAnswer
-	err   error
-}
-
-type mcpAnswer struct {
-	ID     int64
-	Error  *struct{ Message string }
-	Result struct {
-		IsError bool
-		Content []struct{ Text string }
-	}
-	lost error
 }
 
 func newMCPClient(p Place) (load.Client, error) {
@@ -94,91 +74,11 @@ func newMCPClient(p Place) (load.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("node", mcpProgram(p), tree) // it ends with its standard input
-	in, err := cmd.StdinPipe()
+	c, err := mcp.Start("node", mcpProgram(p), tree)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	c := &mcpClient{table: table, tree: tree, out: in, calls: map[int64]chan mcpAnswer{}}
-	go c.read(out)
-	_, err = c.request("initialize", map[string]any{
-		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"},
-	})
-	if err == nil {
-		err = c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
-	}
-	return c, err
-}
-
-func (c *mcpClient) write(message any) error {
-	b, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, err = c.out.Write(append(b, '\n'))
-	return err
-}
-
-func (c *mcpClient) read(in io.Reader) {
-	r := bufio.NewReaderSize(in, 1<<20)
-	var err error
-	for err == nil {
-		var line []byte
-		if line, err = r.ReadBytes('\n'); err != nil {
-			break
-		}
-		var a mcpAnswer
-		if err = json.Unmarshal(line, &a); err != nil {
-			break
-		}
-		c.mu.Lock()
-		if call := c.calls[a.ID]; call != nil {
-			call <- a
-			delete(c.calls, a.ID)
-		}
-		c.mu.Unlock()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.err = fmt.Errorf("the MCP server is gone: %w", err)
-	for _, call := range c.calls {
-		call <- mcpAnswer{lost: c.err}
-	}
-}
-
-func (c *mcpClient) request(method string, params any) (string, error) {
-	id, answer := c.ids.Add(1), make(chan mcpAnswer, 1)
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return "", c.err
-	}
-	c.calls[id] = answer
-	c.mu.Unlock()
-	if err := c.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}); err != nil {
-		return "", err
-	}
-	a := <-answer
-	switch {
-	case a.lost != nil:
-		return "", a.lost
-	case a.Error != nil:
-		return "", errors.New(a.Error.Message)
-	case len(a.Result.Content) == 0:
-		return "", nil
-	case a.Result.IsError:
-		return "", errors.New(a.Result.Content[0].Text)
-	}
-	return a.Result.Content[0].Text, nil
+	return &mcpClient{c, table, tree}, nil
 }
 
 func (c *mcpClient) tool(name, path string, more ...string) (string, error) {
@@ -186,7 +86,15 @@ func (c *mcpClient) tool(name, path string, more ...string) (string, error) {
 	for i := 0; i+1 < len(more); i += 2 {
 		args[more[i]] = more[i+1]
 	}
-	return c.request("tools/call", map[string]any{"name": name, "arguments": args})
+	b, err := json.Marshal(args)
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.Tool(name, string(b))
+	if err != nil {
+		return "", err
+	}
+	return mcp.Text(answer)
 }
 
 func (c *mcpClient) Op(op string, size int) (func(worker int) func() error, error) {

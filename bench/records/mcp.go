@@ -1,12 +1,9 @@
 package records
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"capd/bench/mcp"
 )
 
 const (
@@ -42,7 +41,7 @@ func mcps(o *Options, dir string) *world {
 			both("read_text_file of 4 KiB, 64 at once", "/s", true, 1.5, func(s *mcpServer) figure { return s.rate(o.Slice) }),
 			{Row{Name: "mcp: from the start to the first answer", Floor: floor, Unit: "ms", Target: 0.1}, m.starts(func() []string { return m.ref.command }), m.starts(func() []string { return m.own.command })},
 			both("resident after that", "MB", false, 0.4, func(s *mcpServer) figure {
-				return func(context.Context) (float64, error) { return resident(s.cmd.Process.Pid, "VmRSS") }
+				return func(context.Context) (float64, error) { return resident(s.Pid(), "VmRSS") }
 			}),
 			both("search_files in "+tree, "ms", false, 0.2, func(s *mcpServer) figure {
 				return s.takes(`search_files`, `"path":"tree","pattern":"**/*7.go"`)
@@ -134,7 +133,7 @@ func (m *mcpWorld) plant(dir string) error {
 func (m *mcpWorld) close() error {
 	for _, s := range []*mcpServer{m.ref, m.own} {
 		if s != nil {
-			s.end()
+			s.Close()
 		}
 	}
 	return nil
@@ -149,115 +148,32 @@ func (m *mcpWorld) starts(command func() []string) figure {
 			return 0, err
 		}
 		took := time.Since(begun)
-		s.end()
+		s.Close()
 		return float64(took.Microseconds()) / 1e3, nil
 	}
 }
 
 // mcpServer is a server and its client.
 type mcpServer struct {
+	*mcp.Client
 	command []string
 	root    string
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-
 	edited  bool // an edit was made, and not taken back
-	writing sync.Mutex
-	mu      sync.Mutex
-	last    int64
-	waiting map[int64]chan error
-	read    chan struct{} // closed when the server says nothing more
 }
 
-// startMCP starts a server of root, and initializes it.
+// startMCP starts a server of root.
 func startMCP(root string, command ...string) (*mcpServer, error) {
-	s := &mcpServer{command: command, root: root, cmd: exec.Command(command[0], command[1:]...), waiting: map[int64]chan error{}, read: make(chan struct{})}
-	var err error
-	if s.in, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := s.cmd.StdoutPipe()
+	c, err := mcp.Start(command...)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go s.reads(out)
-	if err := s.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`); err != nil {
-		return nil, err
-	}
-	_, err = io.WriteString(s.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
-	return s, err
-}
-
-func (s *mcpServer) end() {
-	_ = s.in.Close()
-	<-s.read
-	_ = s.cmd.Wait()
-}
-
-// reads gives each answer to who waits for it.
-func (s *mcpServer) reads(out io.Reader) {
-	defer close(s.read)
-	lines := bufio.NewScanner(out)
-	lines.Buffer(make([]byte, 1<<20), 256<<20)
-	for lines.Scan() {
-		id, err := answered(lines.Bytes())
-		s.mu.Lock()
-		ch := s.waiting[id]
-		delete(s.waiting, id)
-		s.mu.Unlock()
-		if ch != nil {
-			ch <- err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ch := range s.waiting {
-		ch <- fmt.Errorf("%s has ended", s.command[0])
-	}
-	s.waiting = nil
-}
-
-// answered returns which request a message answers, and its error. It does not decode the content, since that would take longer than the server
-// does: members beside a content are near one end of the message.
-func answered(line []byte) (id int64, err error) {
-	head, tail := line[:min(64, len(line))], line[max(0, len(line)-64):]
-	for _, part := range [][]byte{head, tail} {
-		if at := bytes.Index(part, []byte(`"id":`)); at >= 0 {
-			_, _ = fmt.Sscanf(string(part[at+5:]), "%d", &id)
-		}
-	}
-	if bytes.Contains(head, []byte(`"error":`)) || bytes.Contains(tail, []byte(`"isError":true`)) {
-		err = fmt.Errorf("%.500s", line)
-	}
-	return id, err
-}
-
-func (s *mcpServer) ask(method, params string) error {
-	ch := make(chan error, 1)
-	s.mu.Lock()
-	if s.waiting == nil {
-		s.mu.Unlock()
-		return fmt.Errorf("%s has ended", s.command[0])
-	}
-	s.last++
-	id := s.last
-	s.waiting[id] = ch
-	s.mu.Unlock()
-	s.writing.Lock()
-	_, err := fmt.Fprintf(s.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params)
-	s.writing.Unlock()
-	if err != nil {
-		return err
-	}
-	return <-ch
+	return &mcpServer{Client: c, command: command, root: root}, nil
 }
 
 // tool calls a tool. ROOT in its arguments is the directory.
 func (s *mcpServer) tool(name, args string) error {
-	return s.ask("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{%s}}`, name, strings.ReplaceAll(args, "ROOT", s.root)))
+	_, err := s.Tool(name, "{"+strings.ReplaceAll(args, "ROOT", s.root)+"}")
+	return err
 }
 
 // takes returns how many milliseconds a call takes.
