@@ -21,6 +21,10 @@ type Options struct {
 	Roots roots.Roots
 	// Patience is how long a call that changes something waits for an approval; 0 is 45 s.
 	Patience time.Duration
+	// Configure and Extend, if they are not nil, are for a host that offers agents more than a directory: Configure changes what the library's
+	// server is made with, and Extend adds to the server.
+	Configure func(*sdk.ServerOptions)
+	Extend    func(*sdk.Server)
 }
 
 // Service serves one capability to agents. It is safe for concurrent use.
@@ -77,14 +81,21 @@ func newService(o Options, has client.Rights) *Service {
 	if s.patience == 0 {
 		s.patience = 45 * time.Second
 	}
-	s.server = sdk.NewServer(&sdk.Implementation{Name: "capd", Title: "capd", Version: version.Text()}, &sdk.ServerOptions{
+	with := &sdk.ServerOptions{
 		Instructions: instructions,
 		Capabilities: capabilities(),
 		Logger:       slog.New(slog.DiscardHandler),
 		PageSize:     len(tools),
-	})
-	s.server.AddReceivingMiddleware(s.unlisted)
+	}
+	if o.Configure != nil {
+		o.Configure(with)
+	}
+	s.server = sdk.NewServer(&sdk.Implementation{Name: "capd", Title: "capd", Version: version.Text()}, with)
+	s.server.AddReceivingMiddleware(s.unlisted, warned)
 	s.list(tools)
+	if o.Extend != nil {
+		o.Extend(s.server)
+	}
 	return &Service{s}
 }
 
@@ -145,6 +156,17 @@ func (s *service) unlisted(next sdk.MethodHandler) sdk.MethodHandler {
 			return next(ctx, method, r)
 		}
 		return s.call(ctx, t, call.Params.Arguments).result(), nil
+	}
+}
+
+// warned has clients that set no level for messages told what [service.tell] tells: the library tells those nothing.
+func warned(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		out, err := next(ctx, method, r)
+		if ss, ok := r.GetSession().(*sdk.ServerSession); ok && method == "notifications/initialized" {
+			_, _ = next(ctx, "logging/setLevel", &sdk.ServerRequest[*sdk.SetLoggingLevelParams]{Session: ss, Params: &sdk.SetLoggingLevelParams{Level: "warning"}}) //nolint:staticcheck // see capabilities
+		}
+		return out, err
 	}
 }
 
