@@ -7,14 +7,12 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"capd/client"
 	"capd/front/mcp"
 	"capd/front/roots"
 	"capd/server"
-	"capd/state"
 	"capd/vfs"
 )
 
@@ -188,29 +186,6 @@ func (h *mcpHost) end() {
 	if h.state != "" {
 		_ = os.RemoveAll(h.state)
 	}
-}
-
-// privateState makes a directory for the state of a host that ends with this process: in the directory for temporary files, or beside the usual
-// one if the agent gets that.
-func privateState(shown roots.Roots) (string, error) {
-	in := os.TempDir()
-	real, err := filepath.EvalSymlinks(in)
-	if err != nil {
-		return "", err
-	}
-	for _, r := range shown {
-		if rest, err := filepath.Rel(filepath.FromSlash(r.Real), real); err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator)) {
-			usual, _, err := state.Usual()
-			if err != nil {
-				return "", err
-			}
-			if in = filepath.Dir(usual); os.MkdirAll(in, 0o700) != nil {
-				return "", vfs.Errorf(vfs.Denied, "the host has no place for its state; set XDG_STATE_HOME")
-			}
-			break
-		}
-	}
-	return os.MkdirTemp(in, "capd-mcp-")
 }
 
 // connect connects to the host that the locator names.

@@ -438,6 +438,32 @@ func TestNoHostPath(t *testing.T) {
 	}
 }
 
+// TestProgress: a client that wants it is told that a call is under way, also one that the library answers, and is told nothing after the answer.
+func TestProgress(t *testing.T) {
+	a := newAgent(t, sample, operator.Terms{}, Options{progress: 20 * time.Millisecond})
+	cursor := a.call("changes", obj{}).Structured["cursor"]
+	for _, meta := range []obj{{"progressToken": "p"}, {"progressToken": 7}, {"progressToken": "new", "io.modelcontextprotocol/protocolVersion": "2025-11-25"}} {
+		a.notes = nil
+		a.read(a.request("tools/call", obj{"name": "changes", "arguments": obj{"cursor": cursor, "waitSeconds": 0.3}, "_meta": meta}))
+		token, err := json.Marshal(meta["progressToken"])
+		check.OK(t, err)
+		said := 0
+		for _, n := range a.notes {
+			if strings.Contains(n, "notifications/progress") && strings.Contains(n, `"progressToken":`+string(token)) && strings.Contains(n, fmt.Sprintf(`"progress":%d`, said+1)) {
+				said++
+			}
+		}
+		if said < 3 {
+			t.Errorf("with %s the client was told %d times: %q", token, said, a.notes)
+		}
+		a.notes = nil
+		a.call("read_text_file", obj{"path": "a.txt"})
+		if len(a.notes) > 0 {
+			t.Errorf("after the answer the client was told %q", a.notes)
+		}
+	}
+}
+
 // TestSeveralRoots: a search and a wait that name no path are of all roots, and a patch is of the one that its paths name.
 func TestSeveralRoots(t *testing.T) {
 	a := newAgent(t, vfstest.Tree{"p/a": {Data: "word\n"}, "d/b": {Data: "word\n"}, "d/c": {Data: "other\n"}}, operator.Terms{},

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -25,6 +26,8 @@ type Options struct {
 	// server is made with, and Extend adds to the server.
 	Configure func(*sdk.ServerOptions)
 	Extend    func(*sdk.Server)
+
+	progress time.Duration // how often clients are told of progress; 0 is the usual
 }
 
 // Service serves one capability to agents. It is safe for concurrent use.
@@ -34,6 +37,7 @@ type Service struct{ *service }
 type service struct {
 	roots    shown
 	patience time.Duration
+	progress time.Duration
 	server   *sdk.Server
 
 	ready chan struct{} // closed when the next three are set
@@ -74,7 +78,7 @@ func Begin(ctx context.Context, o Options, likely client.Rights, open func(conte
 }
 
 func newService(o Options, has client.Rights) *Service {
-	s := &service{roots: shown{o.Roots}, patience: o.Patience, ready: make(chan struct{}), rights: has}
+	s := &service{roots: shown{o.Roots}, patience: o.Patience, progress: cmp.Or(o.progress, progress), ready: make(chan struct{}), rights: has}
 	if len(o.Roots) == 0 {
 		s.roots = shown{roots.Roots{{Shown: "/workspace"}}}
 	}
@@ -245,6 +249,11 @@ func (s *service) tell(ctx context.Context, text string) {
 // serve returns the handler of t for the protocol's library.
 func (s *service) serve(t *tool) sdk.ToolHandler {
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if token := r.Params.GetProgressToken(); token != nil {
+			defer s.telling(ctx, func(ctx context.Context, n int) {
+				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(n), Message: waiting})
+			})()
+		}
 		a := s.call(ctx, t, r.Params.Arguments)
 		return a.result(), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -150,7 +151,8 @@ type callParams struct {
 	Name      string         `json:"name"`
 	Arguments jsontext.Value `json:"arguments"`
 	Meta      struct {
-		Version jsontext.Value `json:"io.modelcontextprotocol/protocolVersion"`
+		Version  jsontext.Value `json:"io.modelcontextprotocol/protocolVersion"`
+		Progress jsontext.Value `json:"progressToken"`
 	} `json:"_meta"`
 }
 
@@ -249,7 +251,12 @@ func (p *pipe) begins(ctx context.Context, m message) bool {
 	p.seats <- struct{}{}
 	p.running.Go(func() {
 		defer func() { <-p.seats }()
+		quiet := func() {}
+		if k := c.Meta.Progress.Kind(); k == '"' || k == '0' {
+			quiet = p.telling(ctx, func(_ context.Context, n int) { p.progressed(c.Meta.Progress, n) })
+		}
 		a := p.call(ctx, t, c.Arguments)
+		quiet()
 		p.mu.Lock()
 		delete(p.calls, id)
 		p.mu.Unlock()
@@ -271,6 +278,13 @@ func (p *pipe) cancel(id jsontext.Value) bool {
 		cancel()
 	}
 	return cancel != nil
+}
+
+// progressed tells the client that a call is still under way.
+func (p *pipe) progressed(token jsontext.Value, n int) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	_, _ = fmt.Fprintf(p.out, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%s}}`+"\n", token, n, quoted(waiting))
 }
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
