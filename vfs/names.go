@@ -130,7 +130,7 @@ func JoinAll(dir string, names []string) string {
 // for a model. It escapes invalid UTF-8, control characters and deceptive characters as
 // Go does (\xff, \u202e).
 func Printable(path string) string {
-	odd := func(r rune) bool { return r == utf8.RuneError || disguises(r) }
+	odd := func(r rune) bool { return (r < ' ' || r > '~') && (r == utf8.RuneError || disguises(r)) } // most names are printable ASCII
 	if !strings.ContainsFunc(path, odd) {
 		return path
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -27,7 +28,9 @@ type field struct {
 }
 
 // quoted returns text as JSON. What is not UTF-8 becomes U+FFFD.
-func quoted(text string) []byte { return appendQuoted(nil, text) }
+func quoted(text string) []byte {
+	return appendQuoted(make([]byte, 0, len(text)+len(text)/4+16), text)
+}
 
 func appendQuoted(dst []byte, text string) []byte {
 	if !utf8.ValidString(text) {
@@ -55,6 +58,7 @@ func said(text string) answer { return answer{text: text} }
 // alone, and others the structured content.
 func (a answer) appendResult(dst []byte) []byte {
 	text := quoted(a.text)
+	dst = slices.Grow(dst, 2*len(text)+1<<10)
 	dst = append(dst, `{"content":[`...)
 	if a.media != nil {
 		dst = append(dst, a.media...)

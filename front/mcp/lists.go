@@ -228,6 +228,9 @@ func (t *treeText) add(path string, k vfs.Kind) error {
 	if len(t.some) == 0 {
 		t.text, t.some = append(t.text, '['), []bool{false}
 	}
+	if cap(t.text)-len(t.text) < 4<<10 { // append would copy a long text many times
+		t.text = slices.Grow(t.text, len(t.text)+64<<10)
+	}
 	for len(t.open) > 0 && !strings.HasPrefix(path, t.open[len(t.open)-1]) {
 		t.close()
 	}
@@ -277,11 +280,14 @@ func (t *treeText) end() string {
 	return string(append(t.text, "\n]"...))
 }
 
+const spaces = "                                "
+
 func (t *treeText) line(indent int) {
 	t.text = append(t.text, '\n')
-	for range indent {
-		t.text = append(t.text, "  "...)
+	for ; indent > len(spaces)/2; indent -= len(spaces) / 2 {
+		t.text = append(t.text, spaces...)
 	}
+	t.text = append(t.text, spaces[:2*indent]...)
 }
 
 var findTools = []tool{
