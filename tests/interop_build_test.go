@@ -23,7 +23,7 @@ var (
 	cxxTools     = []string{"capnp", "g++"}
 	cxxFlags     = []string{"-std=c++17", "-O0"} // a fast build matters more than fast code
 	cxxLibraries = []string{"-lcapnp-rpc", "-lcapnp", "-lkj-async", "-lkj"}
-	cxxPrograms  = []string{"client", "server", "peer"}
+	cxxPrograms  = []string{"interop/client", "interop/server", "interop/peer", "clients/cxx"}
 	cxxSchemas   = []string{"../schema/*.capnp", "interop/order/order.capnp"}
 )
 
@@ -33,7 +33,7 @@ var cxxBuilt struct {
 	err  error
 }
 
-// cxx returns the path of the C++ program whose sources are in interop/NAME.
+// cxx returns the path of the C++ program whose sources are in a directory called name.
 func cxx(t testing.TB, name string) string {
 	t.Helper()
 	needCxx(t)
@@ -132,7 +132,7 @@ func cxxKey() (string, error) {
 		}
 		sum.Write(out)
 	}
-	for _, pattern := range append([]string{"interop/*/*.c++", "interop/*/*.h"}, cxxSchemas...) {
+	for _, pattern := range append([]string{"interop/*/*.c++", "interop/*/*.h", "clients/*/*.c++"}, cxxSchemas...) {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", err
@@ -162,8 +162,10 @@ func compileCxx(dir string) error {
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(cxxPrograms))
-	for i, name := range cxxPrograms {
-		wg.Go(func() { errs[i] = compileProgram(filepath.Join(dir, name), generated, filepath.Join("interop", name)) })
+	for i, sources := range cxxPrograms {
+		wg.Go(func() {
+			errs[i] = compileProgram(filepath.Join(dir, filepath.Base(sources)), generated, filepath.FromSlash(sources))
+		})
 	}
 	wg.Wait()
 	os.RemoveAll(generated)
