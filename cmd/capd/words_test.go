@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"capd/meter"
+	"capd/tests/wording"
 	"capd/vfs"
-	"capd/vfs/vfstest/check"
 )
 
 // speaks are the packages whose messages can reach the command line.
@@ -25,7 +25,7 @@ var ofGit = regexp.MustCompile(`^diff --git |git refs migrate --`)
 // A package tells a program that embeds it what is wrong and what to do, not which command to run.
 func TestNeutralMessages(t *testing.T) {
 	for _, dir := range speaks {
-		for text, where := range check.Texts(t, filepath.Join("..", "..", dir)) {
+		for text, where := range wording.Texts(t, filepath.Join("..", "..", dir)) {
 			if m := ofTheCommandLine.FindString(text); m != "" && !ofGit.MatchString(text) {
 				t.Errorf("%s: %q names %q: leave that to words.go", where, text, m)
 			}
@@ -51,7 +51,7 @@ var neverShown = []string{
 func TestWords(t *testing.T) {
 	messages := map[string]string{}
 	for _, dir := range speaks {
-		for text, where := range check.Texts(t, filepath.Join("..", "..", dir)) {
+		for text, where := range wording.Texts(t, filepath.Join("..", "..", dir)) {
 			messages[text] = where
 		}
 	}
@@ -138,7 +138,7 @@ func TestInWords(t *testing.T) {
 // such messages.
 func TestToOperator(t *testing.T) {
 	found := 0
-	for text := range check.Texts(t, filepath.Join("..", "..", "backend", "physical")) {
+	for text := range wording.Texts(t, filepath.Join("..", "..", "backend", "physical")) {
 		if !strings.HasSuffix(text, forRoom) {
 			continue
 		}

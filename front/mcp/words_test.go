@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"capd/vfs/vfstest/check"
+	"capd/tests/wording"
 )
 
 // speaks are the packages whose messages reach a guest.
@@ -31,7 +31,7 @@ func TestWords(t *testing.T) {
 	used := map[string]bool{}
 	n := 0
 	for _, dir := range speaks {
-		for text, where := range check.Texts(t, filepath.Join("..", "..", dir)) {
+		for text, where := range wording.Texts(t, filepath.Join("..", "..", dir)) {
 			if !strings.Contains(text, " ") || slices.Contains(neverSaid, text) {
 				continue
 			}

@@ -1,4 +1,5 @@
-package check
+// Package wording reads the texts of a program from its source, for tests of how it speaks.
+package wording
 
 import (
 	"go/ast"
@@ -9,13 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"capd/vfs/vfstest/check"
 )
 
 // Texts returns the string literals in the Go files below dir, and where each is. It leaves out tests.
 func Texts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all, files := map[string]string{}, token.NewFileSet()
-	OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	check.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vfstest") {
 			return err
 		}
