@@ -24,6 +24,7 @@ import (
 // TestMCPConformance runs the official suite against what capd serve --mcp serves, with the suite's fixtures beside the tools of a directory. The suite
 // cannot send a bearer, so one is added to its requests.
 func TestMCPConformance(t *testing.T) {
+	t.Parallel()
 	packages := fromNPM(t)
 	h := scene.Serve(t, scene.InMemory(t, vfstest.Tree{"a": {Data: "text"}}), scene.Options{Record: true})
 	loc, _ := h.Grant(t, "suite", "", false)

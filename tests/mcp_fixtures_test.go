@@ -1,3 +1,4 @@
+//nolint:staticcheck // the suite asks for what the newest revision deprecates
 package tests
 
 import (
@@ -111,7 +112,7 @@ var fixtures = map[string]fixture{
 	},
 	"test_tool_with_logging": func(ctx context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
 		for _, text := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-			_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: text}) //nolint:staticcheck // the suite's older revision has it
+			_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: text})
 			time.Sleep(50 * time.Millisecond)
 		}
 		return saying("logged"), nil
@@ -131,7 +132,7 @@ var fixtures = map[string]fixture{
 	},
 	"test_sampling": func(ctx context.Context, r *sdk.CallToolRequest, args map[string]any) (*sdk.CallToolResult, error) {
 		prompt, _ := args["prompt"].(string)
-		got, err := r.Session.CreateMessage(ctx, sample(prompt)) //nolint:staticcheck // the suite's older revision has it
+		got, err := r.Session.CreateMessage(ctx, sample(prompt))
 		if err != nil {
 			return nil, err
 		}
@@ -159,10 +160,10 @@ var fixtures = map[string]fixture{
 		return saying("answered after the stream was closed"), nil
 	},
 	"test_missing_capability": func(_ context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
-		if has := r.ClientCapabilities(); has != nil && has.Sampling != nil { //nolint:staticcheck // what the suite asks for
+		if has := r.ClientCapabilities(); has != nil && has.Sampling != nil {
 			return saying("the client can sample"), nil
 		}
-		data, err := json.Marshal(sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}}}) //nolint:staticcheck // the same
+		data, err := json.Marshal(sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}}})
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +173,7 @@ var fixtures = map[string]fixture{
 		return saying("nothing was asked on the stream"), nil
 	},
 	"test_logging_tool": func(ctx context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
-		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "only for clients that asked"}) //nolint:staticcheck // what the suite asks for
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "only for clients that asked"})
 		return saying("logged, or not"), nil
 	},
 	"test_input_required_result_elicitation": func(_ context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
@@ -188,10 +189,10 @@ var fixtures = map[string]fixture{
 		return needs(sdk.InputRequestMap{"capital_question": sample("What is the capital of France?")}, ""), nil
 	},
 	"test_input_required_result_list_roots": func(_ context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
-		if got, _ := r.Params.InputResponses["client_roots"].(*sdk.ListRootsResult); got != nil { //nolint:staticcheck // what the suite asks for
+		if got, _ := r.Params.InputResponses["client_roots"].(*sdk.ListRootsResult); got != nil {
 			return saying(fmt.Sprintf("the client has %d roots", len(got.Roots))), nil
 		}
-		return needs(sdk.InputRequestMap{"client_roots": &sdk.ListRootsParams{}}, ""), nil //nolint:staticcheck // the same
+		return needs(sdk.InputRequestMap{"client_roots": &sdk.ListRootsParams{}}, ""), nil
 	},
 	"test_input_required_result_request_state":  confirmed,
 	"test_input_required_result_tampered_state": confirmed,
@@ -199,11 +200,11 @@ var fixtures = map[string]fixture{
 		in := r.Params.InputResponses
 		name, _ := filled(in, "user_name", "name").(string)
 		greeting, greeted := sampled(in, "greeting")
-		roots, _ := in["client_roots"].(*sdk.ListRootsResult) //nolint:staticcheck // what the suite asks for
+		roots, _ := in["client_roots"].(*sdk.ListRootsResult)
 		if name != "" && greeted && roots != nil {
 			return saying(fmt.Sprintf("%s %s, of %d roots", greeting, name, len(roots.Roots))), nil
 		}
-		return needs(sdk.InputRequestMap{"user_name": form("name", "string"), "greeting": sample("Generate a greeting"), "client_roots": &sdk.ListRootsParams{}}, "several"), nil //nolint:staticcheck // the same
+		return needs(sdk.InputRequestMap{"user_name": form("name", "string"), "greeting": sample("Generate a greeting"), "client_roots": &sdk.ListRootsParams{}}, "several"), nil
 	},
 	"test_input_required_result_multi_round": func(_ context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
 		const second = "second "
@@ -224,7 +225,7 @@ var fixtures = map[string]fixture{
 		if has.Elicitation != nil {
 			all["user_name"] = form("name", "string")
 		}
-		if has.Sampling != nil { //nolint:staticcheck // what the suite asks for
+		if has.Sampling != nil {
 			all["greeting"] = sample("Generate a greeting")
 		}
 		if len(all) == 0 {

@@ -16,6 +16,7 @@ import (
 // TestMCPSession: the official TypeScript clients, of both lines, work over both transports with the real binary, and the host revokes what they have in
 // the middle of a call.
 func TestMCPSession(t *testing.T) {
+	t.Parallel()
 	packages := fromNPM(t)
 	program, err := os.ReadFile(filepath.Join("interop", "npm", "session.mjs"))
 	ok(t, err)
