@@ -232,6 +232,8 @@ func (r reader) undo(ctx context.Context, w vfs.Undo) (out vfs.Undone, err error
 	return r.undoRows(ctx, rows, w.DryRun)
 }
 
+var errShort = vfs.Errorf(vfs.NotFound, "the oldest changes of this turn are not kept any more; undo the others by their ids, which history shows")
+
 // chosen returns the rows that w names, the newest first.
 func (r reader) chosen(ctx context.Context, w vfs.Undo) (rows []*history.Row, err error) {
 	entries, bytes, enough := 0, 0, false
@@ -268,6 +270,9 @@ func (r reader) chosen(ctx context.Context, w vfs.Undo) (rows []*history.Row, er
 		for _, row := range entry {
 			if take {
 				bytes += len(row.Path) + len(row.To)
+			}
+			if take && w.Turn != "" && row.Short {
+				refused = errShort
 			}
 		}
 		if take {

@@ -2,6 +2,7 @@ package authority_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -437,3 +438,35 @@ func (k *kept) history() vfs.PastPage {
 }
 
 // hurried says that what is merely repeated is repeated less.
+
+// TestUndoOfShortTurn: a turn of which the oldest changes are not kept any more is not undone in part without a word.
+func TestUndoOfShortTurn(t *testing.T) {
+	k := keep(t, physical.Options{})
+	k.close()
+	k.bounds = history.Bounds{Changes: 20, Bytes: 1 << 20}
+	k.open(physical.Options{})
+	k.restore()
+	all := k.root
+	turn := func(name string, from, n int) {
+		d, err := membrane.InTurn(all, name)
+		check.OK(t, err)
+		defer d.Close()
+		k.root = d
+		for i := range n {
+			k.put(fmt.Sprint("f", from+i), "x")
+		}
+		k.root = all
+	}
+	turn("long", 10, 30)
+	turn("other", 40, 3)
+	_, err := vfs.UndoIn(t.Context(), k.root, vfs.Undo{Turn: "long"})
+	check.Is(t, "undo", err, vfs.NotFound)
+	if !strings.Contains(err.Error(), "not kept any more") {
+		t.Errorf("it says %v", err)
+	}
+	k.undo(vfs.Undo{Turn: "other"})
+	k.undo(vfs.Undo{Last: 1})
+	if _, err := os.Stat(filepath.Join(k.dir, "f39")); !os.IsNotExist(err) {
+		t.Errorf("the last change was not undone: %v", err)
+	}
+}

@@ -49,6 +49,7 @@ func (j *Journal) expire(tx *database.Tx) error {
 		return err
 	}
 	held := j.beingUndone()
+	var forgotten []*Row
 	for _, r := range old {
 		if held[r.Entry] {
 			continue
@@ -56,6 +57,10 @@ func (j *Journal) expire(tx *database.Tx) error {
 		if err := j.forget(tx, r); err != nil {
 			return err
 		}
+		forgotten = append(forgotten, r)
+	}
+	if err := short(tx, forgotten); err != nil {
+		return err
 	}
 	oldest := int64(math.MaxInt64)
 	if err := tx.Row("SELECT coalesce(min(at), ?) FROM journal WHERE now IS NOT NULL", oldest).Scan(&oldest); err != nil {
@@ -109,6 +114,7 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 		bytes, changes = bytes-r.Bytes, changes-1
 	}
 	entry := int64(0)
+	var forgotten []*Row
 	for _, r := range rows {
 		if gone[r] || r.Entry != entry && stays(r) {
 			continue
@@ -121,10 +127,31 @@ func (j *Journal) evict(tx *database.Tx, top, bytes, changes int64) error {
 			return err
 		}
 		bytes, changes = bytes-r.Bytes, changes-1
+		forgotten = append(forgotten, r)
 	}
 	if entry != 0 && !j.told[top] {
 		j.told[top] = true
 		j.logf("capd: the history of g%d is full: its oldest changes cannot be undone any more", top)
+	}
+	return short(tx, forgotten)
+}
+
+// short notes at what is left of the turns of rows, which were forgotten, that a part is missing.
+func short(tx *database.Tx, rows []*Row) error {
+	type turn struct {
+		top  int64
+		name string
+	}
+	done := map[turn]bool{}
+	for _, r := range rows {
+		t := turn{r.Top(), r.Turn}
+		if r.Turn == "" || done[t] {
+			continue
+		}
+		done[t] = true
+		if _, err := tx.Exec("UPDATE journal SET short=1 WHERE top=? AND turn=?", t.top, t.name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type Row struct {
 	Undoes  bool   // it is a part of an undo
 	Undone  int64  // the entry that undid it; 0 for none
 	Late    bool   // Now was looked at after the change; not kept
+	Short   bool   // an older change of its turn is not kept any more
 }
 
 // Place is where Was and Now are.
@@ -79,7 +80,7 @@ func (r *Row) By(id int64) bool {
 	return false
 }
 
-const columns = `SELECT id, part, entry, grants, at, turn, op, path, target, outside, was, coalesce(now, plan), now IS NOT NULL, kept, bytes, undoes, undone FROM journal `
+const columns = `SELECT id, part, entry, grants, at, turn, op, path, target, outside, was, coalesce(now, plan), now IS NOT NULL, kept, bytes, undoes, undone, short FROM journal `
 
 func holdersText(all []int64) string {
 	var b strings.Builder
@@ -103,7 +104,7 @@ func scan(rows *database.Rows, text string, args ...any) (all []*Row, err error)
 		var path, target []byte
 		var kept sql.NullString
 		var undone sql.NullInt64
-		err := found.Scan(&r.ID, &r.Part, &r.Entry, &holders, &r.AtMs, &r.Turn, &r.Op, &path, &target, &r.Outside, &was, &now, &r.Done, &kept, &r.Bytes, &r.Undoes, &undone)
+		err := found.Scan(&r.ID, &r.Part, &r.Entry, &holders, &r.AtMs, &r.Turn, &r.Op, &path, &target, &r.Outside, &was, &now, &r.Done, &kept, &r.Bytes, &r.Undoes, &undone, &r.Short)
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"capd/client"
 	"capd/vfs"
 	"capd/vfs/membrane"
+	"capd/vfs/step"
 )
 
 var furtherTools = []tool{
@@ -111,34 +114,62 @@ func remove(ctx context.Context, s *service, a struct {
 	return s.removeAll(ctx, at, a.Path)
 }
 
-// removeAll removes a directory with everything in it, as one turn.
+// removeAll removes a directory with everything in it: all of it or nothing if it fits in one change, and as one turn in any case.
 func (s *service) removeAll(ctx context.Context, at, sent string) (answer, error) {
 	turn := "remove " + strconv.FormatInt(time.Now().UnixNano(), 36)
 	d := s.dir.Turn(turn)
 	defer d.Close()
-	var all []string
+	all := []step.Step{{Verb: step.Remove, Path: at}}
 	sub := d.SubDir(at)
 	defer sub.Close()
 	for e, err := range sub.Glob(ctx, "**") {
 		if err != nil {
 			return answer{}, vfs.At(at, err)
 		}
-		all = append(all, vfs.Join(at, e.Name))
+		all = append(all, step.Step{Verb: step.Remove, Path: vfs.Join(at, e.Name)})
 	}
-	for i := len(all) - 1; i >= -1; i-- {
-		path := at
-		if i >= 0 {
-			path = all[i]
-		}
-		if err := d.RemovePath(ctx, path, vfs.If{}); err != nil && vfs.CodeOf(err) != vfs.NotFound {
-			err = vfs.At(path, err)
-			if i < len(all)-1 {
-				return answer{}, &vfs.Error{Code: vfs.CodeOf(err), Path: path, Msg: fmt.Sprintf("%s; %d of %d were removed before, and undo with turn %q brings them back", vfs.Message(err), len(all)-1-i, len(all)+1, turn)}
+	slices.Reverse(all) // what a directory holds goes first
+	removed := 0
+	for some := range slices.Chunk(all, step.Max) {
+		n, err := removeSome(ctx, d, some)
+		removed += n
+		if err != nil && removed > 0 {
+			some := &vfs.Error{Code: vfs.CodeOf(err), Msg: fmt.Sprintf("%s; %d of %d were removed before, and undo with turn %q brings them back", vfs.Message(err), removed, len(all), turn)}
+			if e, ok := errors.AsType[*vfs.Error](err); ok {
+				some.Path = e.Path
 			}
+			err = some
+		}
+		if err != nil {
 			return answer{}, err
 		}
 	}
-	return answer{text: fmt.Sprintf("Successfully removed %s (%d entries)", sent, len(all)+1), fields: []field{{"turn", quoted(turn)}}}, nil
+	back := fmt.Sprintf("undo with turn %q brings it back", turn)
+	if len(all) > step.Max {
+		back = "history shows what undo can bring back of it"
+	}
+	return answer{text: fmt.Sprintf("Successfully removed %s (%d entries); %s", sent, len(all), back), fields: []field{{"turn", quoted(turn)}}}, nil
+}
+
+// removeSome removes what steps name, and returns how many it removed: all or none, or one after the other if they are not all of one mount.
+func removeSome(ctx context.Context, d *client.Dir, steps []step.Step) (n int, err error) {
+	if err = d.Change(ctx, steps, false); err == nil {
+		return len(steps), nil
+	}
+	if vfs.CodeOf(err) != vfs.Unsupported {
+		for _, one := range steps {
+			if why, ok := strings.CutPrefix(vfs.Message(err), one.Path+": "); ok {
+				return 0, &vfs.Error{Code: vfs.CodeOf(err), Path: one.Path, Msg: why}
+			}
+		}
+		return 0, err
+	}
+	for i, one := range steps {
+		if err := d.RemovePath(ctx, one.Path, vfs.If{}); err != nil && vfs.CodeOf(err) != vfs.NotFound {
+			return i, vfs.At(one.Path, err)
+		}
+	}
+	return len(steps), nil
 }
 
 func attenuate(ctx context.Context, s *service, a struct {

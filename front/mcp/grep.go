@@ -138,7 +138,7 @@ func readLines(ctx context.Context, s *service, a linesArgs) (answer, error) {
 	}
 	out := said(string(w.Data)).with(w.Version)
 	if !a.Last && w.Count == 0 {
-		out.text = fmt.Sprintf("There is no line %d; the file has %d.", w.First, w.Total)
+		out.text = fmt.Sprintf("There is no line %d; the file has %d.", max(int64(a.From.whole(1<<40)), w.First), w.Total)
 	}
 	for _, c := range w.Clipped {
 		out.text += fmt.Sprintf("\n(line %d is cut: it has %d bytes)", w.First+int64(c.Index), c.Size)

@@ -271,7 +271,7 @@ func TestFurtherTools(t *testing.T) {
 
 	a.says("copy", obj{"source": "sub", "destination": "sub2"}, "Successfully copied sub to sub2 (…")
 	a.refuses("remove", obj{"path": "sub2"}, "notEmpty: /workspace/sub2: …")
-	removed := a.says("remove", obj{"path": "sub2", "recursive": true}, "Successfully removed sub2 (5 entries)")
+	removed := a.says("remove", obj{"path": "sub2", "recursive": true}, "Successfully removed sub2 (5 entries); undo with turn …")
 	a.refuses("read_text_file", obj{"path": "sub2/b.go"}, "notFound: …")
 	a.says("undo", obj{"turn": removed.Structured["turn"]}, "…")
 	a.says("read_text_file", obj{"path": "sub2/b.go"}, "package b\n")

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"path"
 	"strings"
 
 	"capd/client"
@@ -47,6 +48,11 @@ func writeFile(ctx context.Context, s *service, a struct{ Path, Content, IfVersi
 		return answer{}, vfs.At(at, err)
 	}
 	v, err := s.dir.Put(ctx, at, strings.NewReader(a.Content), c)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		if _, lost := s.dir.WalkStat(ctx, path.Dir(at), true); vfs.CodeOf(lost) == vfs.NotFound {
+			err = vfs.Errorf(vfs.NotFound, "its directory is not there; make that with create_directory")
+		}
+	}
 	if err != nil {
 		return answer{}, vfs.At(at, err)
 	}
