@@ -337,13 +337,10 @@ func TestReadOnlyAndLocks(t *testing.T) {
 	a.refuses("list_directory", obj{"path": "."}, "revoked: …")
 }
 
-// TestProtocol: what is no call passes on to the library, and nonsense ends nothing.
+// TestProtocol: what is no call passes on to the library, and a notification has no answer.
 func TestProtocol(t *testing.T) {
 	a := newAgent(t, sample, operator.Terms{}, Options{})
-	for _, line := range []string{"{", "nonsense", "[]", "null", `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"read_file"}}`} {
-		if line == "[]" || line == "null" || line == `{"jsonrpc":"2.0"}` {
-			continue // the library ends the session, as the specification lets it
-		}
+	for _, line := range []string{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"read_file"}}`} {
 		_, err := io.WriteString(a.in, line+"\n")
 		check.OK(t, err)
 	}
@@ -483,6 +480,36 @@ func TestSeveralRoots(t *testing.T) {
 			t.Errorf("changes says %q, without %q", text, path)
 		}
 	}
+}
+
+// TestBadLines: a line that is no message is answered with an error, and the session goes on.
+func TestBadLines(t *testing.T) {
+	a := newAgent(t, sample, operator.Terms{}, Options{})
+	call := `"method":"tools/call","params":{"name":"read_text_file","arguments":{"path":"a.txt"}}`
+	for line, code := range map[string]int{
+		"{": -32700, `{"a":1,"a":2}`: -32700, "\"\xff\"": -32700, strings.Repeat("[", 100_000): -32700,
+		"{}": -32600, "[]": -32600, "null": -32600, "5": -32600, `"x"`: -32600, `{"jsonrpc":"2.0"}`: -32600, `{"jsonrpc":"1.0","id":1,"method":"ping"}`: -32600,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`: -32600, `{"jsonrpc":"2.0","id":1,"method":5}`: -32600, `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`: -32600,
+		`{"jsonrpc":"2.0","id":null,` + call + `}`: -32600, `{"jsonrpc":"2.0","id":{},` + call + `}`: -32600, `{"jsonrpc":"2.0","id":[1],"method":"tools/list"}`: -32600,
+		`{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}`: -32600, `{"jsonrpc":"2.0","id":1e3,` + call + `}`: -32600, `{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}`: -32600,
+		`{"jsonrpc":"2.0","result":{}}`: -32600, `{"jsonrpc":"2.0","id":true,"result":{}}`: -32600,
+	} {
+		_, err := a.in.Write([]byte(line + "\n"))
+		check.OK(t, err)
+		var r reply
+		if a.lines.Scan() {
+			check.OK(t, json.Unmarshal(a.lines.Bytes(), &r))
+		}
+		if r.Error == nil || r.Error.Code != code || r.ID != nil {
+			t.Fatalf("%.60s is answered with %.200s", line, a.lines.Text())
+		}
+	}
+	_, err := a.in.Write([]byte("\n \r\n" + `{"jsonrpc":"2.0","id":12345,"result":{}}` + "\n")) // these are left out
+	check.OK(t, err)
+	if r := a.request("tools/list", obj{}); r.Error != nil {
+		t.Errorf("after that the tools are not listed: %+v", r.Error)
+	}
+	a.says("read_text_file", obj{"path": "a.txt"}, "one\ntwo\nthree\n")
 }
 
 // TestInputEnds writes requests that the library answers and ends the input at once: each has its answer.

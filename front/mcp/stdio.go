@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -142,9 +143,42 @@ func (lineWriter) Close() error { return nil }
 
 // message is what a line is looked at for.
 type message struct {
-	Method string         `json:"method"`
-	ID     jsontext.Value `json:"id"`
-	Params jsontext.Value `json:"params"`
+	Version string         `json:"jsonrpc"`
+	Method  string         `json:"method"`
+	ID      jsontext.Value `json:"id"`
+	Params  jsontext.Value `json:"params"`
+	Result  jsontext.Value `json:"result"`
+	Error   jsontext.Value `json:"error"`
+}
+
+// parse returns the message that a line is, or the code of JSON-RPC and the text for what it is instead. The library would end the session for
+// such a line.
+func parse(line []byte) (m message, code int, wrong string) {
+	switch {
+	case !jsontext.Value(line).IsValid():
+		return m, -32700, "this is not JSON"
+	case jsontext.Value(line).Kind() == '[':
+		return m, -32600, "batches are not taken; send one message a line"
+	case jsonv2.Unmarshal(line, &m) != nil || m.Version != "2.0" || m.Method == "" && m.Result == nil && m.Error == nil:
+		return m, -32600, "this is no message of JSON-RPC 2.0"
+	case !m.named() && (m.ID != nil || m.Method == ""):
+		return m, -32600, "an id is a text or a whole number"
+	case m.Params != nil && m.Params.Kind() != '{' && m.Params.Kind() != 'n':
+		return m, -32600, "params are an object"
+	}
+	return m, 0, ""
+}
+
+// named reports whether m has an id that the library keeps as it is.
+func (m *message) named() bool {
+	switch m.ID.Kind() {
+	case '"':
+		return true
+	case '0':
+		_, err := strconv.ParseInt(string(m.ID), 10, 53)
+		return err == nil
+	}
+	return false
 }
 
 type callParams struct {
@@ -161,13 +195,19 @@ func (p *pipe) read(ctx context.Context, r io.Reader, library io.Writer) error {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(lines)
-		switch {
-		case len(bytes.TrimSpace(line)) == 0:
-		case !jsontext.Value(line).IsValid():
-			p.logf("MCP filesystem transport error: a line is not JSON, and is left out")
-		case !p.takes(ctx, line):
-			if _, err := library.Write(append(line, '\n')); err != nil {
-				return err
+		if len(bytes.TrimSpace(line)) > 0 {
+			switch m, code, wrong := parse(line); {
+			case wrong != "":
+				p.logf("MCP filesystem transport error: %s; the line is left out", wrong)
+				p.seats <- struct{}{}
+				p.running.Go(func() { // the client may write more before it reads
+					defer func() { <-p.seats }()
+					p.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`+"\n", code, quoted(wrong)))
+				})
+			case !p.takes(ctx, m):
+				if _, err := library.Write(append(line, '\n')); err != nil {
+					return err
+				}
 			}
 		}
 		switch {
@@ -195,11 +235,7 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 }
 
 // takes reports whether a message is answered here. If it is, it has begun to be.
-func (p *pipe) takes(ctx context.Context, line []byte) bool {
-	var m message
-	if line[0] != '{' || jsonv2.Unmarshal(line, &m) != nil {
-		return false
-	}
+func (p *pipe) takes(ctx context.Context, m message) bool {
 	switch m.Method {
 	case "notifications/initialized":
 		p.mu.Lock()
@@ -228,7 +264,7 @@ func (p *pipe) takes(ctx context.Context, line []byte) bool {
 // begins begins a call that is answered here.
 func (p *pipe) begins(ctx context.Context, m message) bool {
 	var c callParams
-	if k := m.ID.Kind(); k != '"' && k != '0' || jsonv2.Unmarshal(m.Params, &c) != nil {
+	if m.ID == nil || jsonv2.Unmarshal(m.Params, &c) != nil {
 		return false
 	}
 	t := toolNamed[c.Name]
@@ -282,9 +318,14 @@ func (p *pipe) cancel(id jsontext.Value) bool {
 
 // progressed tells the client that a call is still under way.
 func (p *pipe) progressed(token jsontext.Value, n int) {
+	p.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%s}}`+"\n", token, n, quoted(waiting)))
+}
+
+// write writes a message. If the client is gone the next read says so.
+func (p *pipe) write(line []byte) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	_, _ = fmt.Fprintf(p.out, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%s}}`+"\n", token, n, quoted(waiting))
+	_, _ = p.out.Write(line)
 }
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -295,9 +336,7 @@ func (p *pipe) answer(id string, a answer) {
 	line := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
 	line = append(append(line, id...), `,"result":`...)
 	line = append(a.appendResult(line), "}\n"...)
-	p.writing.Lock()
-	_, _ = p.out.Write(line) // if the client is gone the next read says so
-	p.writing.Unlock()
+	p.write(line)
 	if cap(line) <= 1<<20 {
 		*buf = line
 		buffers.Put(buf)
