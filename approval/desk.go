@@ -122,6 +122,22 @@ func (d *Desk) Expect(a Asked) error {
 	return errNobody
 }
 
+// Waiting returns the first digits of the id of the newest request of the grant about a change or a read at path that nobody has decided about; "" for none.
+func (d *Desk) Waiting(grant int64, path string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var last *ask
+	for _, q := range d.asks {
+		if q.grant == grant && q.pending() && q.request == nil && (q.place.path == path || q.place.to == path) && (last == nil || q.asked.After(last.asked)) {
+			last = q
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.id.String()[:shown]
+}
+
 // Ask waits until somebody has decided about a, and returns the approval. While it waits, the call of ctx holds nothing; see [vfs.Aside].
 // It answers denied after a no, askDenied if nobody listens or what stood has ended, askTimeout after [Patience], limit if too many
 // requests of the grant wait, and conflict for one of several equal changes that waited for one yes. The request
@@ -175,7 +191,7 @@ func (d *Desk) wait(ctx context.Context, a *Asked) (*Approval, error) {
 	select {
 	case <-q.over:
 	case <-late.C:
-		return nil, errLate
+		return nil, vfs.Errorf(vfs.AskTimeout, "nobody has decided about this within %v; request %s stays, so ask the host's operator to decide, and try again", Patience, q.id.String()[:shown])
 	case <-ctx.Done():
 		return nil, d.abandon(ctx, q)
 	}
@@ -184,7 +200,8 @@ func (d *Desk) wait(ctx context.Context, a *Asked) (*Approval, error) {
 	return d.take(q)
 }
 
-var errLate = vfs.Errorf(vfs.AskTimeout, "nobody has decided about this within %v; the request stays, so ask the host's operator to decide, and try again", Patience)
+// shown is how many digits of a request's id people are shown.
+const shown = 8
 
 // join returns the request about a, which it makes if there is none, with one more call that waits for it.
 func (d *Desk) join(a *Asked) (*ask, error) {

@@ -44,6 +44,15 @@ func (h *Host) stands(op membrane.Op) bool {
 	return ok
 }
 
+// waits returns the id of the newest request about path that waits for the capability with the meter by.
+func (h *Host) waits(by *meter.Meter, path string) string {
+	a, err := h.askedBy(by)
+	if err != nil {
+		return ""
+	}
+	return h.asks.Waiting(a.Grant, path)
+}
+
 // asked returns what is known about a change before anything is staged.
 func (c *change) asked() (approval.Asked, error) {
 	a, err := c.host.askedBy(c.op.By())

@@ -25,7 +25,7 @@ func (h *Host) keeper() membrane.Guard {
 		g.History = past{h}
 	}
 	if h.asks != nil {
-		g.AskRead, g.Stands = h.askRead, h.stands
+		g.AskRead, g.Stands, g.Waits = h.askRead, h.stands, h.waits
 	}
 	return g
 }

@@ -278,7 +278,7 @@ func (s *service) call(ctx context.Context, t *tool, args []byte) answer {
 	}
 	if waits.Err() != nil && ctx.Err() == nil {
 		return answer{failed: true, text: string(vfs.AskTimeout) + ": this has not been approved within " + s.patience.String() +
-			". Tell whoever runs the host (capd asks shows what waits), and make the same call again when it is approved"}
+			". Tell whoever runs the host (" + s.request(ctx, t, args) + "), and make the same call again when it is approved"}
 	}
 	return s.roots.refused(err)
 }

@@ -68,6 +68,7 @@ func Explain(ctx context.Context, n vfs.Node, q Question) (Explanation, error) {
 		x.Err = Refusal(ctx, n, q.Path, To(kind), x.Err)
 	}
 	x.missing()
+	x.waits(n)
 	return x.Explanation, nil
 }
 

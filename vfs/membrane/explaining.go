@@ -35,6 +35,24 @@ func (x *explaining) first() error {
 	return nil
 }
 
+// waits adds to the reasons that need an approval which request waits for one, of those about the places below n.
+func (x *explaining) waits(n vfs.Node) {
+	v := viewIn(n)
+	if v == nil || v.guards.waits == nil {
+		return
+	}
+	for i, r := range x.Reasons {
+		for _, path := range x.Places {
+			if r.What != AboutApproval || r.Err != nil {
+				continue
+			}
+			if id := v.guards.waits(v.base.meter, path); id != "" {
+				x.Reasons[i].Text = r.Text + "; request " + id + " waits for one"
+			}
+		}
+	}
+}
+
 // missing adds what refuses the operation if no reason does: the store found it out.
 func (x *explaining) missing() {
 	if x.Err == nil {

@@ -129,6 +129,10 @@ type Guard struct {
 	// answers for changes. Nil: none was.
 	Stands func(op Op) bool
 
+	// Waits returns the number of the newest request for an approval of a change at path, through the capability with the meter by, that nobody
+	// has decided about; "" for none. It is for explanations. Nil: none waits.
+	Waits func(by *meter.Meter, path string) string
+
 	// Around runs around an operation. It calls do at most once, before it returns, and
 	// returns do's error or one of its own. The context it gives to do must descend
 	// from ctx.
@@ -199,6 +203,7 @@ type guardSet struct {
 	meters      []*meter.Meter
 
 	policy   Policy                                 // nil for none
+	waits    func(*meter.Meter, string) string      // nil: no request waits
 	stands   func(Op) bool                          // nil: none was approved
 	askRead  func(context.Context, AskedRead) error // nil: nobody is asked before reads
 	denied   func(Denial)                           // nil for none
@@ -257,6 +262,9 @@ func newGuardSet(guards []Guard) *guardSet {
 		}
 		if g.Stands != nil {
 			s.stands = g.Stands
+		}
+		if g.Waits != nil {
+			s.waits = g.Waits
 		}
 		if g.Policy != nil {
 			s.policy = g.Policy
