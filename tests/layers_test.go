@@ -124,7 +124,7 @@ var layers = []layer{
 	{of: "capd/front/web", may: "capd/client capd/locator capd/vfs", host: true},
 	{of: "capd/front/roots", may: "capd/vfs", pure: true},
 	{of: "capd/front/openwop", may: "capd/client capd/front/roots capd/vfs", host: true},
-	{of: "capd/front/mcp", may: "capd/client capd/front/roots capd/version capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/search github.com/go-json-experiment/json/... github.com/modelcontextprotocol/go-sdk/mcp", host: true},
+	{of: "capd/front/mcp", may: "capd/client capd/front/roots capd/version capd/vfs capd/vfs/edit capd/vfs/editing capd/vfs/lines capd/vfs/membrane capd/vfs/search capd/vfs/step github.com/go-json-experiment/json/... github.com/modelcontextprotocol/go-sdk/mcp", host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/metrics capd/materialize capd/version capd/virtualfs capd/backend/... capd/vfs capd/vfs/batch capd/vfs/membrane capd/vfs/namespace " +

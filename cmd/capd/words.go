@@ -15,7 +15,7 @@ var words = []struct{ said, here string }{
 	{"; mounts() lists what is", "; capd mounts lists what is"},
 	{"; look at the diff of these, and apply with guarded, or apply other paths", "; look at them with capd diff, and apply with --guarded, or apply other paths"},
 	{"; ask its operator to watch, and try again", "; ask whoever runs it to run capd watch, and try again"},
-	{"; the request stays, so ask the host's operator to decide, and try again", "; the request stays: ask whoever runs the host to decide with capd ask, and try again"},
+	{" stays, so ask the host's operator to decide, and try again", " stays: ask whoever runs the host to decide with capd ask, and try again"},
 	{"; asks() lists what waits", "; capd asks lists what waits"},
 	{"; use restorePetitioner, and ask", "; ask with capd request"},
 	{"; restore it", "; use it with capd ls, and the like"},

@@ -8,7 +8,7 @@ var words = []struct{ said, here string }{
 	{"; list() shows what is here", "; list_directory shows what is there"},
 	{"; look it up again", "; it was moved, removed or made again meanwhile: look with list_directory, and try again"},
 	{"; ask its operator to watch, and try again", "; ask whoever runs the host to run capd watch, and try again"},
-	{"; the request stays, so ask the host's operator to decide, and try again", "; the request stays: ask whoever runs the host to decide with capd ask, and make the same call again"},
+	{" stays, so ask the host's operator to decide, and try again", " stays: ask whoever runs the host to decide with capd ask, and make the same call again"},
 	{"; open a Dir on the way", "; give it a shorter path"},
 	{"; if you hold a higher Dir, call walk or subDir there", "; there is no way to what it leads to"},
 	{"a link leads out of this Dir (its target is not shown)", "a link leads out of the allowed directories (its target is not shown)"},
