@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,31 +13,17 @@ import (
 	"sync"
 	"testing"
 
+	"capd/tests/interop/npm"
 	"capd/tests/scratch"
 )
 
-// npm has what interop/npm names, in a directory of its own that lasts as long as the tests.
-var npm = sync.OnceValues(func() (dir string, err error) {
+// npmDir has what interop/npm names, in a directory of its own that lasts as long as the tests.
+var npmDir = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp(scratch.Memory(), "capd-npm"); err != nil {
 		return "", err
 	}
 	atEnd = append(atEnd, func() { os.RemoveAll(dir) })
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(filepath.Join("interop", "npm", name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o600)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("npm ci: %w: %s", err, out)
-	}
-	return dir, nil
+	return dir, npm.Install(context.Background(), dir)
 })
 
 // fromNPM returns the directory with the packages of interop/npm. Without CAPD_CI the test is skipped, since it downloads them.
@@ -45,7 +32,7 @@ func fromNPM(t testing.TB) string {
 	if !thorough {
 		t.Skip("it downloads packages of npm; with CAPD_CI=1 it is run")
 	}
-	dir, err := npm()
+	dir, err := npmDir()
 	ok(t, err)
 	return dir
 }

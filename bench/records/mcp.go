@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"capd/bench/mcp"
+	"capd/tests/interop/npm"
 )
 
 const (
@@ -70,8 +70,8 @@ type mcpWorld struct {
 }
 
 func (m *mcpWorld) setup(ctx context.Context) error {
-	packages, err := npmPackages(ctx, m.dir)
-	if err != nil {
+	packages := filepath.Join(m.dir, "npm")
+	if err := errors.Join(os.Mkdir(packages, 0o700), npm.Install(ctx, packages)); err != nil {
 		return err
 	}
 	capd, err := m.o.Capd()
@@ -90,29 +90,6 @@ func (m *mcpWorld) setup(ctx context.Context) error {
 	}
 	m.own, err = startMCP(served[1], capd, "mcp", served[1])
 	return err
-}
-
-// npmPackages installs what tests/interop/npm names.
-func npmPackages(ctx context.Context, dir string) (string, error) {
-	to := filepath.Join(dir, "npm")
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(filepath.Join("..", "tests", "interop", "npm", name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), b, 0o600)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	cmd.Dir = to
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci: %w: %s", err, out)
-	}
-	return to, nil
 }
 
 func (m *mcpWorld) plant(dir string) error {
