@@ -120,7 +120,7 @@ func (c *mcpCommand) host(e *env) (_ *mcpHost, err error) {
 			e.logf("capd: Warning: %v, skipping", err)
 			continue
 		}
-		at := mountNamed(h.roots, filepath.Base(real), i)
+		at := mountNamed(h.roots, filepath.Base(shown), i)
 		h.server.Mounts = append(h.server.Mounts, server.Mount{Path: at, URL: server.PhysicalURL(real), Attenuation: server.Attenuation{ReadOnly: c.ReadOnly}})
 		h.roots = append(h.roots, roots.Root{Shown: filepath.ToSlash(shown), At: at, Real: filepath.ToSlash(real)})
 	}

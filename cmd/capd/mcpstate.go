@@ -35,11 +35,24 @@ func privateState(shown roots.Roots) (string, error) {
 		}
 	}
 	go sweep(in)
-	return os.MkdirTemp(in, private)
+	dir, err := os.MkdirTemp(in, private)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, marker), nil, 0o600)
 }
+
+// marker is the file that says that a directory is such a one, whatever its name is.
+const marker = "ends-with-its-process"
 
 // young is how old such a directory may be without being taken by a host: it has just been made.
 const young = time.Minute
+
+// plain reports whether the file called name in dir is a regular file.
+func plain(dir, name string) bool {
+	fi, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil && fi.Mode().IsRegular()
+}
 
 // sweep removes the directories of hosts in the directory in that were killed. A directory stays if something is in it that could not be synced back
 // to where it came from.
@@ -47,7 +60,7 @@ func sweep(in string) {
 	all, _ := filepath.Glob(filepath.Join(in, private+"*"))
 	for _, dir := range all {
 		fi, err := os.Lstat(dir)
-		if err != nil || !fi.IsDir() || !state.Secret(fi) || time.Since(fi.ModTime()) < young {
+		if err != nil || !fi.IsDir() || !state.Secret(fi) || time.Since(fi.ModTime()) < young || !plain(dir, marker) || !plain(dir, "lock") {
 			continue
 		}
 		lock, err := state.Take(filepath.Join(dir, "lock"))

@@ -119,6 +119,9 @@ func shownSize(n int64) string {
 	return fmt.Sprintf("%.2f TB", f)
 }
 
+// maxExcludes is how many patterns leave something out of a search.
+const maxExcludes = 100
+
 // maxTree is how many entries a directory_tree has, and how many a search finds.
 const maxTree = 200_000
 
@@ -141,6 +144,9 @@ func below(ctx context.Context, s *service, at, pattern string, excludes []strin
 		if err != nil {
 			return vfs.At(at, err)
 		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
 		if out.path(e.Name) {
 			continue
 		}
@@ -162,6 +168,9 @@ type exclusion struct {
 
 // excluding compiles patterns. One without * is for a name at any depth, too, as the reference has it.
 func excluding(patterns []string) (*exclusion, error) {
+	if len(patterns) > maxExcludes {
+		return nil, vfs.Errorf(vfs.Limit, "excludePatterns has %d patterns; send at most %d", len(patterns), maxExcludes)
+	}
 	x := &exclusion{}
 	for _, text := range patterns {
 		all := []string{text}

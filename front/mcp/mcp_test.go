@@ -500,11 +500,19 @@ func TestBadLines(t *testing.T) {
 		if a.lines.Scan() {
 			check.OK(t, json.Unmarshal(a.lines.Bytes(), &r))
 		}
-		if r.Error == nil || r.Error.Code != code || r.ID != nil {
+		if r.Error == nil || r.Error.Code != code || r.ID != nil && !strings.Contains(line, `"id":`+fmt.Sprint(r.ID)+",") {
 			t.Fatalf("%.60s is answered with %.200s", line, a.lines.Text())
 		}
 	}
-	_, err := a.in.Write([]byte("\n \r\n" + `{"jsonrpc":"2.0","id":12345,"result":{}}` + "\n")) // these are left out
+	a.n = 9
+	a.send(obj{})
+	a.lines.Scan()
+	_, err := a.in.Write([]byte(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"write_file","arguments":{"path":"s","content":"\ud800"}}}` + "\n"))
+	check.OK(t, err)
+	if r := a.next(9); r.Error == nil {
+		t.Errorf("a text that is not UTF-8 is answered with %s", r.Result)
+	}
+	_, err = a.in.Write([]byte("\n \r\n" + `{"jsonrpc":"2.0","id":12345,"result":{}}` + "\n")) // these are left out
 	check.OK(t, err)
 	if r := a.request("tools/list", obj{}); r.Error != nil {
 		t.Errorf("after that the tools are not listed: %+v", r.Error)

@@ -78,6 +78,9 @@ func undo(ctx context.Context, s *service, a struct {
 	Turn     string
 	DryRun   bool
 }) (answer, error) {
+	if a.ID < 0 || a.Last < 0 {
+		return answer{}, vfs.Errorf(vfs.Invalid, "id and last are not negative; history shows the ids")
+	}
 	w := vfs.Undo{ID: int64(a.ID.whole(1 << 53)), Last: a.Last.whole(1000), Turn: a.Turn, DryRun: a.DryRun}
 	if w.ID == 0 && w.Last == 0 && w.Turn == "" {
 		w.Last = 1

@@ -141,6 +141,7 @@ func readMultiple(ctx context.Context, s *service, a struct{ Paths []string }) (
 		}
 		at, which = append(at, in), append(which, i)
 	}
+	const full = ": Error - tooLarge: together the files are larger than 4 MiB; read this one by itself"
 	size, i := 0, 0
 	for got, err := range s.dir.ReadMany(ctx, at) {
 		if err != nil {
@@ -151,11 +152,16 @@ func readMultiple(ctx context.Context, s *service, a struct{ Paths []string }) (
 		case got.Err != nil:
 			parts[which[i]] = sent + ": Error - " + s.roots.refused(vfs.At(at[i], got.Err)).text
 		case size > maxText:
-			parts[which[i]] = sent + ": Error - tooLarge: together the files are larger than 4 MiB; read this one by itself"
+			parts[which[i]] = sent + full
 		default:
 			parts[which[i]] = sent + ":\n" + string(got.Data) + "\n"
 		}
-		i++
+		if i++; size > maxText {
+			break // the rest is not read
+		}
+	}
+	for ; i < len(which); i++ {
+		parts[which[i]] = a.Paths[which[i]] + full
 	}
 	return said(strings.Join(parts, "\n---\n")), nil
 }

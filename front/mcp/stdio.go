@@ -156,7 +156,10 @@ type message struct {
 func parse(line []byte) (m message, code int, wrong string) {
 	switch {
 	case !jsontext.Value(line).IsValid():
-		return m, -32700, "this is not JSON"
+		if jsonv2.Unmarshal(line, &m, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) == nil {
+			return m, -32700, "this has a name twice, or text that is not UTF-8"
+		}
+		return message{}, -32700, "this is not JSON"
 	case jsontext.Value(line).Kind() == '[':
 		return m, -32600, "batches are not taken; send one message a line"
 	case jsonv2.Unmarshal(line, &m) != nil || m.Version != "2.0" || m.Method == "" && m.Result == nil && m.Error == nil:
@@ -202,7 +205,11 @@ func (p *pipe) read(ctx context.Context, r io.Reader, library io.Writer) error {
 				p.seats <- struct{}{}
 				p.running.Go(func() { // the client may write more before it reads
 					defer func() { <-p.seats }()
-					p.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`+"\n", code, quoted(wrong)))
+					id := "null"
+					if m.named() && m.ID.IsValid() {
+						id = string(m.ID)
+					}
+					p.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, quoted(wrong)))
 				})
 			case !p.takes(ctx, m):
 				if _, err := library.Write(append(line, '\n')); err != nil {

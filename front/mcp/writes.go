@@ -100,10 +100,14 @@ func editFile(ctx context.Context, s *service, a editArgs) (answer, error) {
 
 // fenced returns a difference between backticks, of which there are more than in it.
 func fenced(diff string) string {
-	fence := "```"
-	for strings.Contains(diff, fence) {
-		fence += "`"
+	longest, run := 2, 0
+	for i := range len(diff) {
+		if run++; diff[i] != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
 	}
+	fence := strings.Repeat("`", longest+1)
 	if diff != "" && !strings.HasSuffix(diff, "\n") {
 		diff += "\n"
 	}
