@@ -91,7 +91,7 @@ func (all fronts) close() {
 			_ = f.listener.Close()
 			continue
 		}
+		_ = f.server.Close() // first, since a guest may take no answers
 		f.door.Close()
-		_ = f.server.Close()
 	}
 }

@@ -43,6 +43,23 @@ func appendQuoted(dst []byte, text string) []byte {
 	return dst
 }
 
+// maxAnswer is the size, in bytes, of the longest text of an answer as JSON.
+const maxAnswer = 16 << 20
+
+// encodedSize returns the size of a text as JSON, about.
+func encodedSize(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r':
+			n++
+		case c < ' ':
+			n += 5
+		}
+	}
+	return n
+}
+
 // with adds the version of a file to an answer.
 func (a answer) with(v vfs.Version) answer {
 	if !v.IsZero() {

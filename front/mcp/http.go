@@ -19,6 +19,12 @@ const lookAgain = 2 * time.Second
 // idle is how long a session over HTTP lasts without a request.
 const idle = 30 * time.Minute
 
+// maxSessions is how many sessions a guest has over HTTP, and maxBeginning the size, in bytes, of the longest request that begins one. It is kept.
+const (
+	maxSessions  = 256
+	maxBeginning = 64 << 10
+)
+
 // Open serves the guest who holds conn over streamable HTTP, in the revisions with sessions and in those without. It is for [capd/front/web.Door].
 // ended is closed when the capability has ended; then so have the sessions.
 func (o Options) Open(ctx context.Context, conn *client.Conn) (h http.Handler, ended <-chan struct{}, end func(), err error) {
@@ -48,6 +54,17 @@ func (o Options) Open(ctx context.Context, conn *client.Conn) (h http.Handler, e
 		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 			without.ServeHTTP(w, r)
 			return
+		}
+		if r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" {
+			n := 0
+			for range s.server.Sessions() {
+				n++
+			}
+			if n >= maxSessions {
+				http.Error(w, "this guest has too many sessions; end some, or try again later", http.StatusServiceUnavailable)
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, maxBeginning)
 		}
 		with.ServeHTTP(w, r)
 	}), over, end, nil

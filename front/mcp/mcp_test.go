@@ -16,9 +16,11 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"capd/client"
 	"capd/front/roots"
 	"capd/operator"
 	"capd/tests/scene"
+	"capd/vfs"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -458,6 +460,22 @@ func TestProgress(t *testing.T) {
 		if len(a.notes) > 0 {
 			t.Errorf("after the answer the client was told %q", a.notes)
 		}
+	}
+}
+
+// TestLongAnswers: a text that would be many times as long as JSON is refused, and a host that does not start is not described to an agent.
+func TestLongAnswers(t *testing.T) {
+	a := newAgent(t, vfstest.Tree{"controls": {Data: strings.Repeat("\x01", 4<<20)}, "text": {Data: strings.Repeat("a line\n", 500_000)}}, operator.Terms{}, Options{})
+	a.refuses("read_text_file", obj{"path": "controls"}, "tooLarge: …")
+	if r := a.call("read_text_file", obj{"path": "text"}); r.IsError {
+		t.Errorf("a text of 3.5 MB is refused: %.200s", r.text())
+	}
+	s := Begin(t.Context(), Options{}, client.AllRights, func(context.Context) (*client.Conn, error) {
+		return nil, vfs.Errorf(vfs.Invalid, "the directory /secret/place cannot be served")
+	})
+	got := string(s.call(t.Context(), toolNamed["list_directory"], []byte(`{"path":"."}`)).appendResult(nil))
+	if !strings.Contains(got, "invalid: ") || strings.Contains(got, "secret") {
+		t.Errorf("an agent is told %s", got)
 	}
 }
 

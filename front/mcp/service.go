@@ -270,9 +270,15 @@ func (s *service) call(ctx context.Context, t *tool, args []byte) answer {
 		return s.roots.refused(vfs.Errorf(vfs.Invalid, "%s needs the argument %s", t.name, name))
 	}
 	if err := s.wait(waits); err != nil {
+		if waits.Err() == nil { // it may name paths of the host
+			err = vfs.Errorf(vfs.CodeOf(err), "the host has not started; whoever runs it finds why in its output")
+		}
 		return s.roots.refused(err)
 	}
 	a, err := t.run(waits, s, args)
+	if n := encodedSize(a.text); err == nil && n > maxAnswer {
+		err = vfs.Errorf(vfs.TooLarge, "as JSON the answer would have %d bytes, more than the %d of one; ask for less, or use read_media_file for what is no text", n, maxAnswer)
+	}
 	if err == nil {
 		return a
 	}

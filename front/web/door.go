@@ -35,8 +35,11 @@ type Door struct {
 	closed bool
 }
 
-// MaxGuests is how many guests are kept at once.
+// MaxGuests is how many guests are kept at once. When one more comes, the one who has been without a request for the longest is let go.
 const MaxGuests = 256
+
+// MaxRequests is how many requests of one guest are under way at once.
+const MaxRequests = 32
 
 // guest is one who has shown a secret.
 type guest struct {
@@ -47,8 +50,9 @@ type guest struct {
 	ended   <-chan struct{}
 	close   func()
 
-	users int // requests under way; the Door's mu guards this and the next two
+	users int // requests under way; the Door's mu guards this and the next three
 	timer *time.Timer
+	left  time.Time // when the last request ended
 	gone  bool
 }
 
@@ -62,7 +66,8 @@ func Names(at net.Addr) []string {
 }
 
 // ServeHTTP implements [http.Handler].
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	w := pace(to, r)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	switch {
@@ -93,7 +98,10 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.handler.ServeHTTP(w, r)
 }
 
-func refuse(w http.ResponseWriter, status int, text string) {
+// refuse answers without reading the body.
+func refuse(w *paced, status int, text string) {
+	_ = w.control.SetReadDeadline(time.Now())
+	w.Header().Set("Connection", "close")
 	http.Error(w, text, status)
 }
 
@@ -131,7 +139,7 @@ func (d *Door) enter(ctx context.Context, secret [locator.SecretSize]byte) (*gue
 	case d.closed:
 		d.mu.Unlock()
 		return nil, vfs.Errorf(vfs.Stale, "the host ends")
-	case mine && len(d.guests) >= MaxGuests:
+	case mine && len(d.guests) >= MaxGuests && !d.evict():
 		d.mu.Unlock()
 		return nil, vfs.Errorf(vfs.Limit, "too many guests are here; try again later")
 	case mine:
@@ -140,6 +148,10 @@ func (d *Door) enter(ctx context.Context, secret [locator.SecretSize]byte) (*gue
 			d.guests = map[[sha256.Size]byte]*guest{}
 		}
 		d.guests[key] = g
+	}
+	if g.users >= MaxRequests {
+		d.mu.Unlock()
+		return nil, vfs.Errorf(vfs.Limit, "%d requests with this secret are under way; try again when one has ended", g.users)
 	}
 	g.users++
 	if g.timer != nil {
@@ -160,6 +172,28 @@ func (d *Door) enter(ctx context.Context, secret [locator.SecretSize]byte) (*gue
 		return nil, g.err
 	}
 	return g, nil
+}
+
+// evict ends the guest who has been without a request for the longest, and reports whether there was one. d.mu is held.
+func (d *Door) evict() bool {
+	var key [sha256.Size]byte
+	var idle *guest
+	for k, g := range d.guests {
+		if g.users == 0 && g.timer != nil && (idle == nil || g.left.Before(idle.left)) {
+			key, idle = k, g
+		}
+	}
+	if idle == nil {
+		return false
+	}
+	delete(d.guests, key)
+	idle.timer.Stop()
+	idle.gone = true
+	go func() {
+		idle.close()
+		idle.conn.Close()
+	}()
+	return true
 }
 
 // open lets g in.
@@ -203,7 +237,8 @@ func (d *Door) leave(secret [locator.SecretSize]byte, g *guest) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if g.users--; g.users == 0 && !g.gone {
+	if g.users--; g.users == 0 && !g.gone && g.close != nil {
+		g.left = time.Now()
 		g.timer = time.AfterFunc(idle, func() {
 			d.mu.Lock()
 			used := g.users > 0
