@@ -109,6 +109,20 @@ func (a answer) structured(dst, text []byte) []byte {
 // shown are the roots as an agent sees them.
 type shown struct{ roots.Roots }
 
+// placed returns err with that of paths as its path with which its text begins: a call about several paths says so which one it is about.
+func placed(err error, paths ...string) error {
+	e, ok := errors.AsType[*vfs.Error](err)
+	if !ok || e.Path != "" {
+		return err
+	}
+	for _, path := range paths {
+		if why, ok := strings.CutPrefix(e.Msg, path+": "); ok && path != "" {
+			return &vfs.Error{Code: e.Code, Path: path, Msg: why}
+		}
+	}
+	return err
+}
+
 // fileURL returns the file URL of a path that is shown.
 func fileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 

@@ -84,7 +84,7 @@ func copyTo(ctx context.Context, s *service, a struct {
 	}
 	done, err := s.dir.Copy(ctx, from, s.dir, to, c, vfs.If{Over: a.Replace})
 	if err != nil {
-		return answer{}, err
+		return answer{}, placed(err, from, to)
 	}
 	return said(fmt.Sprintf("Successfully copied %s to %s (%d entries, %d bytes)", a.Source, a.Destination, done.Entries, done.Bytes)), nil
 }
@@ -158,9 +158,7 @@ func removeSome(ctx context.Context, d *client.Dir, steps []step.Step) (n int, e
 	}
 	if vfs.CodeOf(err) != vfs.Unsupported {
 		for _, one := range steps {
-			if why, ok := strings.CutPrefix(vfs.Message(err), one.Path+": "); ok {
-				return 0, &vfs.Error{Code: vfs.CodeOf(err), Path: one.Path, Msg: why}
-			}
+			err = placed(err, one.Path)
 		}
 		return 0, err
 	}

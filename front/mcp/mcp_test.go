@@ -492,6 +492,9 @@ func TestSeveralRoots(t *testing.T) {
 		"invalid: a patch is of files below one directory; make one for each of /home/p and /data")
 	a.refuses("apply_patch", obj{"patch": "*** Begin Patch\n*** Delete File: /etc/passwd\n*** End Patch\n"},
 		"Access denied - path outside allowed directories: /etc/passwd not in /home/p, /data")
+	a.refuses("copy", obj{"source": "nope", "destination": "x"}, "notFound: /home/p/nope: …")
+	a.refuses("move_file", obj{"source": "nope", "destination": "/data/x"}, "notFound: /home/p/nope: …")
+	a.refuses("copy", obj{"source": "a", "destination": "/data/b"}, "exists: /data/b: …")
 	text := a.call("changes", obj{"cursor": cursor, "waitSeconds": 5}).text()
 	for _, path := range []string{"changed /data/b (you)", "created /data/n (you)", "changed /home/p/a (you)"} {
 		if !strings.Contains(text, path) {

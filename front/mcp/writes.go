@@ -168,7 +168,7 @@ func moveFile(ctx context.Context, s *service, a struct{ Source, Destination, If
 		err = vfs.At(to, vfs.Errorf(vfs.Exists, "Destination already exists; remove it first, or choose another"))
 	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, placed(err, from, to)
 	}
 	return said("Successfully moved " + a.Source + " to " + a.Destination), nil
 }
