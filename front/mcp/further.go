@@ -170,18 +170,31 @@ func removeSome(ctx context.Context, d *client.Dir, steps []step.Step) (n int, e
 	return len(steps), nil
 }
 
+// longest is for how long, in seconds, a locator can be made: a hundred years.
+const longest = 100 * 365 * 24 * 3600
+
 func attenuate(ctx context.Context, s *service, a struct {
 	Path             string
 	ReadOnly         bool
 	Rights           []string
-	ExpiresInSeconds number
+	ExpiresInSeconds *number
 }) (answer, error) {
 	at, err := s.roots.In(a.Path)
 	if err != nil {
 		return answer{}, err
 	}
+	var lasts time.Duration
+	if n := a.ExpiresInSeconds; n != nil {
+		if *n < 1 || *n > longest {
+			return answer{}, vfs.Errorf(vfs.Invalid, "expiresInSeconds is 1 to %d; leave it out for no end of its own", int64(longest))
+		}
+		lasts = time.Duration(float64(*n) * float64(time.Second))
+	}
 	keep := client.EveryRight
-	if len(a.Rights) > 0 {
+	if a.Rights != nil {
+		if len(a.Rights) == 0 {
+			return answer{}, vfs.Errorf(vfs.Invalid, "rights is empty; name some, or leave it out for all")
+		}
 		if keep, err = membrane.ParseRights(strings.Join(a.Rights, ",")); err != nil {
 			return answer{}, err
 		}
@@ -206,7 +219,7 @@ func attenuate(ctx context.Context, s *service, a struct {
 	default:
 		return answer{}, vfs.At(at, vfs.Errorf(vfs.NotRegular, "only a directory or a file can be given"))
 	}
-	id, loc, r, err := s.conn.ShareOn(ctx, n, client.ShareTerms{Expires: time.Duration(float64(a.ExpiresInSeconds) * float64(time.Second))})
+	id, loc, r, err := s.conn.ShareOn(ctx, n, client.ShareTerms{Expires: lasts})
 	if err != nil {
 		return answer{}, vfs.At(at, err)
 	}

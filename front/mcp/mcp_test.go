@@ -479,6 +479,26 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
+// TestLeftOut: an argument that is left out, null or empty does no more than was asked for.
+func TestLeftOut(t *testing.T) {
+	a := newAgent(t, sample, operator.Terms{}, Options{})
+	for _, edit := range []obj{{"oldText": "two\n"}, {"oldText": "two\n", "newText": nil}, {"oldText": "two\n", "new": "x"}, {"newText": "x"}} {
+		a.refuses("edit_file", obj{"path": "a.txt", "edits": []obj{edit}}, "invalid: /workspace/a.txt: edit 1 needs both…")
+	}
+	a.refuses("write_file", obj{"path": "a.txt", "content": nil}, "invalid: write_file needs the argument content")
+	a.says("read_text_file", obj{"path": "a.txt"}, "one\ntwo\nthree\n")
+	a.says("write_file", obj{"path": "a.txt", "content": "new"}, "Successfully wrote to a.txt")
+	for _, args := range []obj{{"id": 0}, {"id": -5}, {"last": 0}, {"last": -1}, {"last": 1.5}, {"id": 2, "last": 1}, {"turn": "x", "last": 1}} {
+		a.refuses("undo", args, "invalid: …")
+	}
+	a.says("read_text_file", obj{"path": "a.txt"}, "new")
+	a.says("undo", obj{}, "…")
+	a.says("read_text_file", obj{"path": "a.txt"}, "one\ntwo\nthree\n")
+	for _, args := range []obj{{"rights": []string{}}, {"expiresInSeconds": 0}, {"expiresInSeconds": -1}, {"expiresInSeconds": 0.001}, {"expiresInSeconds": 1e300}} {
+		a.refuses("attenuate", args, "invalid: …")
+	}
+}
+
 // TestSeveralRoots: a search and a wait that name no path are of all roots, and a patch is of the one that its paths name.
 func TestSeveralRoots(t *testing.T) {
 	a := newAgent(t, vfstest.Tree{"p/a": {Data: "word\n"}, "d/b": {Data: "word\n"}, "d/c": {Data: "other\n"}}, operator.Terms{},

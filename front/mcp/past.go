@@ -74,15 +74,31 @@ func whatChanged(ctx context.Context, s *service, a struct {
 }
 
 func undo(ctx context.Context, s *service, a struct {
-	ID, Last number
+	ID, Last *number
 	Turn     string
 	DryRun   bool
 }) (answer, error) {
-	if a.ID < 0 || a.Last < 0 {
-		return answer{}, vfs.Errorf(vfs.Invalid, "id and last are not negative; history shows the ids")
+	w := vfs.Undo{Turn: a.Turn, DryRun: a.DryRun}
+	said := 0
+	for _, n := range []*number{a.ID, a.Last} {
+		if n != nil {
+			said++
+			if *n < 1 || *n != number(int64(*n)) {
+				return answer{}, vfs.Errorf(vfs.Invalid, "id and last are whole numbers above 0; history shows the ids")
+			}
+		}
 	}
-	w := vfs.Undo{ID: int64(a.ID.whole(1 << 53)), Last: a.Last.whole(1000), Turn: a.Turn, DryRun: a.DryRun}
-	if w.ID == 0 && w.Last == 0 && w.Turn == "" {
+	if a.Turn != "" {
+		said++
+	}
+	switch {
+	case said > 1:
+		return answer{}, vfs.Errorf(vfs.Invalid, "say one of id, last and turn")
+	case a.ID != nil:
+		w.ID = int64(a.ID.whole(1 << 53))
+	case a.Last != nil:
+		w.Last = a.Last.whole(1000)
+	case a.Turn == "":
 		w.Last = 1
 	}
 	done, err := s.dir.Undo(ctx, w)

@@ -107,7 +107,7 @@ func (t *tool) missing(args []byte) string {
 		if err != nil {
 			break
 		}
-		there[strings.ToLower(name.String())] = true
+		there[strings.ToLower(name.String())] = d.PeekKind() != 'n' // null is as good as nothing
 		if d.SkipValue() != nil {
 			break
 		}

@@ -62,7 +62,7 @@ func writeFile(ctx context.Context, s *service, a struct{ Path, Content, IfVersi
 type editArgs struct {
 	Path  string
 	Edits []struct {
-		OldText, NewText string
+		OldText, NewText *string
 		ReplaceAll       bool
 	}
 	DryRun    bool
@@ -78,8 +78,11 @@ func editFile(ctx context.Context, s *service, a editArgs) (answer, error) {
 	if r.If, err = condition(a.IfVersion); err != nil {
 		return answer{}, vfs.At(at, err)
 	}
-	for _, e := range a.Edits {
-		r.Edits = append(r.Edits, edit.Edit{Old: []byte(e.OldText), New: []byte(e.NewText), All: e.ReplaceAll})
+	for i, e := range a.Edits {
+		if e.OldText == nil || e.NewText == nil { // to leave the new text out is no wish to remove the old one
+			return answer{}, vfs.At(at, vfs.Errorf(vfs.Invalid, "edit %d needs both oldText and newText; newText is empty to remove the text", i+1))
+		}
+		r.Edits = append(r.Edits, edit.Edit{Old: []byte(*e.OldText), New: []byte(*e.NewText), All: e.ReplaceAll})
 	}
 	f := s.dir.OpenFile(at)
 	defer f.Close()
