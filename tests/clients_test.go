@@ -17,6 +17,7 @@ import (
 
 // TestClients runs the programs of clients/, which docs/clients.md shows, against a real host.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	t.Run("C++", func(t *testing.T) {
 		runsClient(t, `entry archive.tar
 entry notes.txt

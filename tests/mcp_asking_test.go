@@ -11,6 +11,7 @@ import (
 
 // TestMCPAsking: a call that needs an approval waits, then names the request, and the same call passes once the request was approved.
 func TestMCPAsking(t *testing.T) {
+	t.Parallel()
 	h := serveConfigured(t, "mounts: [{path: project, url: \"physical:SERVED\"}]\napprovals: wait\n")
 	loc, _, ctl := h.grant("agent", "project")
 	defer ctl.Close()
