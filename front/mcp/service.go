@@ -276,8 +276,8 @@ func (s *service) call(ctx context.Context, t *tool, args []byte) answer {
 		return s.roots.refused(err)
 	}
 	a, err := t.run(waits, s, args)
-	if n := encodedSize(a.text); err == nil && n > maxAnswer {
-		err = vfs.Errorf(vfs.TooLarge, "as JSON the answer would have %d bytes, more than the %d of one; ask for less, or use read_media_file for what is no text", n, maxAnswer)
+	if err == nil && len(a.text) > maxAnswer/6 && encodedSize(a.text) > maxAnswer { // most texts are short
+		err = vfs.Errorf(vfs.TooLarge, "as JSON the answer would have more than the %d bytes of one; ask for less, or use read_media_file for what is no text", maxAnswer)
 	}
 	if err == nil {
 		return a
